@@ -1,0 +1,41 @@
+# Every target makes the environment it needs: only Python 3.11 or newer and make are assumed.
+PYTHON ?= python3
+JOBS ?= 2
+
+BIN := .venv/bin
+STAMP := .venv/.installed
+# One file stays in one worker, so that its compiled programs are reused.
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+
+.PHONY: demo test slow check format wheel clean
+
+demo: $(STAMP)
+	$(BIN)/python examples/demo.py
+
+test: $(STAMP)
+	$(PYTEST)
+
+# All tests, the slow ones as well.
+slow: $(STAMP)
+	$(PYTEST) -m ""
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+wheel: $(STAMP)
+	$(BIN)/python -m build --wheel --no-isolation
+
+clean:
+	rm -rf .venv .jax_cache .pytest_cache .ruff_cache .hypothesis build dist out
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $@

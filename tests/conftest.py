@@ -1,0 +1,18 @@
+"""What all tests share: a compilation cache on disk, and reproducible property tests."""
+
+import os
+from pathlib import Path
+
+from hypothesis import settings
+
+# Before JAX is imported, and kept between runs: compiling is most of what the tests' time goes to.
+# The thresholds are lowered because most of the programs here are small.
+os.environ.setdefault(
+    "JAX_COMPILATION_CACHE_DIR", str(Path(__file__).resolve().parent.parent / ".jax_cache")
+)
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+# The first example of a property test may have to compile, so there is no deadline.
+settings.register_profile("holonax", deadline=None, derandomize=True)
+settings.load_profile("holonax")

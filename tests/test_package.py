@@ -1,0 +1,104 @@
+"""The package as it is delivered: a pure-Python wheel whose core needs no optional dependency."""
+
+import ast
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "holonax"
+OPTIONAL = {
+    "matplotlib",
+    "viser",
+    "xarray",
+    "h5netcdf",
+    "pydantic",
+    "typer",
+    "rich",
+    "yourdfpy",
+    "PIL",
+    "pandas",
+}
+
+
+def is_type_checking(test: ast.expr) -> bool:
+    return ast.unparse(test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+
+
+def imported_on_import(node: ast.AST):
+    """The (line, top-level package) pairs that importing the module imports as well."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(child, ast.If) and is_type_checking(child.test):
+            for statement in child.orelse:
+                yield from imported_on_import(ast.Module([statement], []))
+            continue
+        if isinstance(child, ast.Import):
+            yield from ((child.lineno, alias.name.split(".")[0]) for alias in child.names)
+        elif isinstance(child, ast.ImportFrom) and child.level == 0:
+            yield child.lineno, (child.module or "").split(".")[0]
+        yield from imported_on_import(child)
+
+
+def test_scan_sees_what_an_import_runs():
+    program = """
+import numpy, rich.console
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    import xarray
+else:
+    import pandas
+try:
+    from matplotlib import pyplot
+except ImportError:
+    pass
+class A:
+    import typer
+def f():
+    import viser
+"""
+    found = {name for _, name in imported_on_import(ast.parse(program))}
+    assert found & OPTIONAL == {"rich", "pandas", "matplotlib", "typer"}
+
+
+def test_no_module_imports_an_optional_dependency():
+    offences = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for line, name in imported_on_import(ast.parse(path.read_text(encoding="utf-8")))
+        if name in OPTIONAL
+    ]
+    assert not offences, "import these inside the function that needs them:\n" + "\n".join(offences)
+
+
+@pytest.mark.slow
+def test_every_module_can_be_imported_without_the_optional_dependencies():
+    modules = sorted(
+        ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
+        for path in SOURCE.rglob("*.py")
+        if path.name != "__main__.py"
+    )
+    program = (
+        "import sys, importlib\n"
+        f"sys.modules.update(dict.fromkeys({sorted(OPTIONAL)!r}))\n"
+        f"for name in {modules!r}: importlib.import_module(name)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT / "src")
+
+
+@pytest.mark.slow
+def test_the_wheel_is_pure_python(tmp_path):
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation"]
+    subprocess.run([*build, "--outdir", tmp_path, ROOT], check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "holonax/py.typed" in names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert not any(name.startswith(("tests", "examples")) for name in names)
+    delivered = {name.removeprefix("holonax/") for name in names if name.endswith(".py")}
+    assert delivered == {str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py")}
