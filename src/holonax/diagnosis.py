@@ -1,0 +1,131 @@
+"""What the constraints of a system do at one configuration: mobility, redundancy, singularity.
+
+All of it is host-side linear algebra on the dense constraint Jacobian, with names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.linalg
+
+from .system.base import System
+
+# Dense diagnosis costs rows x nv^2; beyond this the block factor is asked instead.
+DENSE_LIMIT = 600
+_RANK_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Mobility and redundancy of the constraints at one configuration.
+
+    `mobility` is the number of independent motions; `redundant` the number of constraint rows that
+    the others imply; `shared_by` the joints those rows belong to; `singular` whether the rank
+    is lower here than at neighbouring configurations.
+    """
+
+    coordinates: int
+    rows: int
+    rank: int
+    mobility: int
+    redundant: int
+    shared_by: tuple[str, ...] = ()
+    singular: bool = False
+    singular_joints: tuple[str, ...] = field(default=())
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.coordinates} velocity coordinates, {self.rows} constraint rows of rank "
+            f"{self.rank}: mobility {self.mobility}"
+        ]
+        if self.redundant:
+            lines.append(f"{self.redundant} redundant rows, shared by {', '.join(self.shared_by)}")
+        if self.singular:
+            lines.append(f"singular configuration at {', '.join(self.singular_joints)}")
+        return "\n".join(lines)
+
+
+def unique(names: Sequence[str]) -> tuple[str, ...]:
+    """The names in order of first appearance, each once."""
+    return tuple(dict.fromkeys(names))
+
+
+def _scaled(jacobian: np.ndarray) -> np.ndarray:
+    """Rows scaled to unit length; rows that are zero stay zero."""
+    size = np.linalg.norm(jacobian, axis=1, keepdims=True)
+    return jacobian / np.where(size > 0, size, 1.0)
+
+
+def _rank_and_left_null(jacobian: np.ndarray) -> tuple[int, np.ndarray]:
+    """Numerical rank of the row-scaled Jacobian and an orthonormal basis of its left null space."""
+    if jacobian.shape[0] == 0:
+        return 0, np.zeros((0, 0))
+    u, s, _ = np.linalg.svd(_scaled(jacobian), full_matrices=True)
+    rank = int(np.sum(s > _RANK_TOLERANCE * max(s[0], 1e-300)))
+    return rank, u[:, rank:]
+
+
+@jax.jit
+def _evaluate(system: System, q: Any, t: Any) -> tuple[Any, Any]:
+    return system.constraint(q, t), system.jacobian(q, t)
+
+
+@jax.jit
+def _retract(system: System, q: Any, step: Any) -> Any:
+    return system.normalize(system.retract(q, step))
+
+
+def _joints_of(rows: np.ndarray, names: Sequence[str], threshold: float = 1e-6) -> tuple[str, ...]:
+    """Names of the rows that take part in the given left null vectors."""
+    weight = np.max(np.abs(rows), axis=1)
+    return unique([names[i] for i in np.flatnonzero(weight > threshold)])
+
+
+def _nearby_rank(system: System, q: Any, t: float, jacobian: np.ndarray) -> int:
+    """Rank at a configuration a short way along an allowed motion from `q`."""
+    rng = np.random.default_rng(0)
+    best = 0
+    for _ in range(2):
+        null = scipy.linalg.null_space(jacobian, rcond=_RANK_TOLERANCE)
+        if null.shape[1] == 0:
+            return best
+        direction = null @ rng.standard_normal(null.shape[1])
+        step = 0.05 * direction / max(np.max(np.abs(direction)), 1e-300)
+        moved = _retract(system, q, jnp.asarray(step))
+        for _ in range(8):
+            g, G = (np.asarray(x) for x in _evaluate(system, moved, t))
+            m = g.shape[0]
+            moved = _retract(system, moved, -jnp.asarray(np.linalg.lstsq(G[:m], g)[0]))
+        g, G = (np.asarray(x) for x in _evaluate(system, moved, t))
+        if np.all(np.isfinite(g)) and np.max(np.abs(g), initial=0.0) < 1e-8:
+            best = max(best, _rank_and_left_null(G)[0])
+    return best
+
+
+def diagnose(system: System, q: Any, t: float = 0.0) -> Diagnosis:
+    """Mobility, redundant rows and singularity of `system` at the configuration `q`.
+
+    `q` should satisfy the constraints (see `consistent`). Costs a singular value decomposition of
+    the dense Jacobian; meant for systems of up to some hundreds of coordinates.
+    """
+    q = jnp.asarray(q, dtype=float)
+    g, jacobian = (np.asarray(x) for x in _evaluate(system, q, jnp.asarray(t, dtype=float)))
+    rows, nv = jacobian.shape
+    names = system.constraint_names(rows)
+    rank, left_null = _rank_and_left_null(jacobian)
+    redundant = rows - rank
+    shared = _joints_of(left_null, names) if redundant else ()
+    singular, where = False, ()
+    if redundant and np.max(np.abs(g), initial=0.0) < 1e-6:
+        nearby = _nearby_rank(system, q, t, jacobian)
+        if nearby > rank:
+            singular, where = True, shared
+            redundant = rows - nearby
+            shared = shared if redundant else ()
+    return Diagnosis(nv, rows, rank, nv - rank, redundant, shared, singular, where)

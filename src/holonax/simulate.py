@@ -1,0 +1,382 @@
+"""The only way in: one compiled time loop, diffrax's, around any legal pair of methods.
+
+The loop runs in segments of a fixed number of saved states, so that step size, end time and
+parameters are traced values: changing them does not recompile.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Literal, NamedTuple
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .consistent import Start, consistent
+from .formulation import Formulation, PostStabilized, StepContext
+from .integrator import StabilizedSolver
+from .integrator.base import BLOW_UP
+from .result import Result
+from .system.base import Array, System
+
+Save = Literal["steps", "end"] | int | Any
+
+_BUFFER = 2**21  # entries of the buffer of saved states in one segment
+_traces = {"segment": 0}
+
+
+class UniformSteps(diffrax.AbstractStepSizeController[None, Any]):
+    """Equal steps of at most `dt` between consecutive `knots`, each knot hit exactly.
+
+    Grid times are computed, not accumulated, so rounding does not build up.
+    """
+
+    knots: Array
+    dt: Array
+
+    def wrap(self, direction: Any) -> UniformSteps:
+        return self
+
+    def _interval(self, t: Array) -> tuple[Array, Array, Array]:
+        """(start, step, number of steps) of the interval that begins at or contains `t`."""
+        if self.knots.shape[0] == 2:
+            start, end = self.knots[0], self.knots[1]
+        else:
+            last = self.knots.shape[0] - 2
+            i = jnp.clip(jnp.searchsorted(self.knots, t, side="right") - 1, 0, last)
+            start, end = self.knots[i], self.knots[i + 1]
+        length = end - start
+        n = jnp.maximum(jnp.ceil(length / self.dt * (1 - 1e-9)), 1.0)
+        return start, length / n, n
+
+    def _next(self, t: Array) -> Array:
+        start, step, n = self._interval(t)
+        k = jnp.round((t - start) / jnp.where(step > 0, step, 1.0)) + 1
+        return jnp.where(k >= n, start + step * n, start + k * step)
+
+    def init(
+        self,
+        terms: Any,
+        t0: Any,
+        t1: Any,
+        y0: Any,
+        dt0: Any,
+        args: Any,
+        func: Any,
+        error_order: Any,
+    ) -> tuple[Any, None]:
+        return self._next(t0), None
+
+    def adapt_step_size(
+        self,
+        t0: Any,
+        t1: Any,
+        y0: Any,
+        y1_candidate: Any,
+        args: Any,
+        y_error: Any,
+        error_order: Any,
+        controller_state: None,
+    ) -> Any:
+        return True, t1, self._next(t1), False, None, diffrax.RESULTS.successful
+
+
+class _Segment(NamedTuple):
+    """What one call of the compiled program returns."""
+
+    ts: Array
+    ys: Any
+    t: Array
+    y: Any
+    solver_state: Any
+    steps: Array
+    finished: Array
+    failed: Array
+
+
+@eqx.filter_jit
+def _initial(system: System, formulation: Any, solver: Any, t0: Array, dt: Array, y0: Any) -> Any:
+    terms = diffrax.ODETerm(formulation.vector_field)
+    return solver.init(terms, t0, t0 + dt, y0, StepContext(system, dt))
+
+
+@eqx.filter_jit
+def _segment(
+    system: System,
+    formulation: Any,
+    solver: Any,
+    t0: Array,
+    knots: Array,
+    dt: Array,
+    y0: Any,
+    solver_state: Any,
+    every: int,
+    size: int,
+) -> _Segment:
+    """Up to `size` saved states: each `every`-th step, or with every=0 those at the knots."""
+    _traces["segment"] += 1
+    controller = UniformSteps(knots, dt)
+    if every:
+        subs = diffrax.SubSaveAt(steps=every)
+    elif size:
+        subs = diffrax.SubSaveAt(ts=knots[1:])
+    else:
+        subs = None
+    end = diffrax.SubSaveAt(t1=True)
+    solution = diffrax.diffeqsolve(
+        diffrax.ODETerm(formulation.vector_field),
+        solver,
+        t0,
+        knots[-1],
+        None,
+        y0,
+        StepContext(system, dt),
+        saveat=diffrax.SaveAt(subs=(subs, end), solver_state=True),
+        stepsize_controller=controller,
+        adjoint=diffrax.ForwardMode(),
+        max_steps=every * size if every else None,
+        throw=False,
+        solver_state=solver_state,
+    )
+    ts, ends = solution.ts if subs is not None else (None, solution.ts[1])
+    ys, last = solution.ys if subs is not None else (None, solution.ys[1])
+    more = solution.result == diffrax.RESULTS.max_steps_reached
+    good = solution.result == diffrax.RESULTS.successful
+    return _Segment(
+        ts=ts,
+        ys=ys,
+        t=ends[0],
+        y=jax.tree.map(lambda x: x[0], last),
+        solver_state=solution.solver_state,
+        steps=solution.stats["num_steps"],
+        finished=good,
+        failed=jnp.logical_not(jnp.logical_or(more, good)),
+    )
+
+
+def _number(name: str, value: Any, *, positive: bool) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"simulate: {name}={value!r} must be a number [s].") from None
+    if not np.isfinite(number) or (positive and number <= 0):
+        raise ValueError(
+            f"simulate: {name}={number} must be a {'positive ' if positive else ''}finite number [s]."
+        )
+    return number
+
+
+def check_pair(formulation: Any, integrator: Any) -> None:
+    """Refuse a pair whose integrator does not take the formulation's kind of problem."""
+    from . import integrator as integrators
+
+    if not isinstance(formulation, Formulation):
+        raise TypeError(
+            f"simulate: formulation={formulation!r} is not a formulation. Give an object such as "
+            'hx.PostStabilized("both", passes=2), not its name or class.'
+        )
+    accepts = getattr(type(integrator), "accepts", None)
+    if accepts is None:
+        raise TypeError(
+            f"simulate: integrator={integrator!r} is not an integrator. Give an object such as "
+            "hx.RK4(), not its name or class."
+        )
+    if formulation.kind not in accepts:
+        legal = [
+            name
+            for name in integrators.__all__
+            if formulation.kind in getattr(getattr(integrators, name), "accepts", ())
+        ]
+        raise ValueError(
+            f"{type(integrator).__name__} cannot integrate {type(formulation).__name__}: that "
+            f"makes a problem of kind {formulation.kind!r}, and {type(integrator).__name__} takes "
+            f"{', '.join(map(repr, accepts))}. Legal integrators: {', '.join(legal)}."
+        )
+
+
+def _save_plan(save: Save, t0: float, t_end: float) -> tuple[int, np.ndarray | None]:
+    """(every, times): each n-th step, or given times; (0, None) for the end only."""
+    if isinstance(save, str):
+        if save == "steps":
+            return 1, None
+        if save == "end":
+            return 0, None
+        raise ValueError(
+            f'simulate: save={save!r} is not known. Use "steps", "end", a whole number n for every '
+            "n-th step, or an array of times."
+        )
+    if isinstance(save, (int, np.integer)) and not isinstance(save, bool):
+        if save < 1:
+            raise ValueError(f"simulate: save={save} must be 1 or more to save every n-th step.")
+        return int(save), None
+    times = np.atleast_1d(np.asarray(save, dtype=float))
+    if times.ndim != 1 or times.size == 0 or not np.all(np.isfinite(times)):
+        raise ValueError("simulate: the times to save at must be a vector of finite numbers [s].")
+    if np.any(np.diff(times) <= 0):
+        raise ValueError("simulate: the times to save at must increase.")
+    if times[0] < t0 or times[-1] > t_end * (1 + 1e-12):
+        raise ValueError(
+            f"simulate: times to save at lie outside the run, {t0} s to {t_end} s: "
+            f"{times[0]} ... {times[-1]}."
+        )
+    return 0, times
+
+
+def simulate(
+    system: System,
+    start: Start | tuple[Any, Any],
+    t_end: float,
+    *,
+    dt: float,
+    formulation: Formulation | None = None,
+    integrator: Any = None,
+    save: Save = "steps",
+) -> Result:
+    """Simulate `system` from a consistent `start` to `t_end` [s] with steps of at most `dt` [s].
+
+    **Arguments:**
+
+    - `start`: from `consistent` or `model.build()`; a pair (q, v) is made consistent first.
+    - `formulation`: how the constraints are enforced; default ``PostStabilized("both", passes=2)``.
+    - `integrator`: the time stepping method; default: the formulation's own choice.
+    - `save`: ``"steps"`` (every step), a whole number n (every n-th), ``"end"``, or an array of
+      times, which the steps are made to hit exactly.
+
+    The steps are equal: `dt` is reduced so that a whole number of steps reaches `t_end` (or the
+    next saved time). A run that fails in the middle returns all it has computed, with
+    `success=False` and the reason in `message`.
+    """
+    if not isinstance(system, System):
+        raise TypeError(
+            f"simulate: system is {type(system).__name__}; give a System, from model.build() or "
+            "FunctionSystem(...)."
+        )
+    formulation = PostStabilized("both", passes=2) if formulation is None else formulation
+    if integrator is None and isinstance(formulation, Formulation):
+        integrator = formulation.default_integrator()
+    check_pair(formulation, integrator)
+    if not isinstance(start, Start):
+        start = consistent(system, *start)
+    t_end = _number("t_end", t_end, positive=False)
+    dt = _number("dt", dt, positive=True)
+    if t_end <= start.t:
+        raise ValueError(f"simulate: t_end={t_end} s is not after the start, t={start.t} s.")
+    every, times = _save_plan(save, start.t, t_end)
+    if start.redundant:
+        system = system.with_redundant_constraints()
+    return _run(system, start, t_end, dt, formulation, integrator, every, times)
+
+
+def _run(
+    system: System,
+    start: Start,
+    t_end: float,
+    dt: float,
+    formulation: Any,
+    integrator: Any,
+    every: int,
+    times: np.ndarray | None,
+) -> Result:
+    began, traced = time.perf_counter(), _traces["segment"]
+    solver = StabilizedSolver(integrator, formulation)
+    y = (jnp.asarray(start.q), jnp.asarray(start.v))
+    per_state = sum(int(x.size) for x in y)
+    size = int(np.clip(2 ** int(np.log2(max(_BUFFER // max(per_state, 1), 1))), 8, 4096))
+    step = jnp.asarray(dt)
+    t = jnp.asarray(start.t, dtype=float)
+    state = _initial(system, formulation, solver, t, step, y)
+    saved_t: list[np.ndarray] = []
+    saved_y: list[Any] = []
+
+    def keep(ts: Any, ys: Any) -> None:
+        saved_t.append(np.asarray(ts))
+        saved_y.append(jax.tree.map(np.asarray, ys))
+
+    if times is None or times[0] == start.t:
+        keep(np.array([start.t]), jax.tree.map(lambda x: x[None], y))
+    chunks = _knot_chunks(start.t, t_end, times, size)
+    steps, failed = 0, False
+    segment = None
+    for knots in chunks:
+        while True:
+            saving = size if (every or times is not None) else 0
+            segment = _segment(system, formulation, solver, t, knots, step, y, state, every, saving)
+            steps += int(segment.steps)
+            failed = bool(segment.failed)
+            if saving:
+                ts = np.asarray(segment.ts)
+                before = np.concatenate([saved_t[-1][-1:] if saved_t else [-np.inf], ts[:-1]])
+                good = np.isfinite(ts) & (ts > before)  # drops unused and padded entries
+                if failed:
+                    good &= ts < float(segment.t)
+                keep(ts[good], jax.tree.map(lambda x, good=good: np.asarray(x)[good], segment.ys))
+            t, y, state = segment.t, segment.y, segment.solver_state
+            if bool(segment.finished) or failed:
+                break
+        if failed:
+            break
+    assert segment is not None
+    if failed:
+        t, steps = state[2], steps - 1  # the last good state and its time
+    if not saved_t or (float(t) > saved_t[-1][-1] and (failed or times is None)):
+        keep(np.array([float(t)]), jax.tree.map(lambda x: x[None], y))
+    elapsed = time.perf_counter() - began
+    q, v = (np.concatenate([part[i] for part in saved_y]) for i in range(2))
+    message = (
+        _failure(system, float(t), steps, float(segment.t), int(state[1]))
+        if failed
+        else f"reached t = {t_end:g} s in {steps} steps"
+    )
+    if start.redundant:
+        message += "; constraints are redundant, multipliers are the minimum-norm ones"
+    return Result(
+        system=system,
+        formulation=formulation,
+        integrator=integrator,
+        start=start,
+        dt=dt,
+        t=np.concatenate(saved_t),
+        q=q,
+        v=v,
+        success=not failed,
+        message=message,
+        stats={
+            "steps": steps,
+            "wall_time": elapsed,
+            "compiled": _traces["segment"] > traced,
+        },
+    )
+
+
+def _knot_chunks(t0: float, t_end: float, times: np.ndarray | None, size: int) -> list[Array]:
+    """Knot arrays of equal length, one for each call of the compiled program."""
+    if times is None:
+        return [jnp.array([t0, t_end])]
+    inner = times[times > t0]
+    chunks = []
+    begin = t0
+    for k in range(0, inner.size, size):
+        part = inner[k : k + size]
+        padded = np.concatenate([[begin], part, np.full(size - part.size, part[-1])])
+        chunks.append(jnp.asarray(padded))
+        begin = part[-1]
+    if not inner.size or inner[-1] < t_end * (1 - 1e-12):
+        chunks.append(jnp.asarray(np.concatenate([[begin], np.full(size, t_end)])))
+    return chunks
+
+
+def _failure(system: System, t: float, steps: int, t_failed: float, code: int) -> str:
+    cause = (
+        "the state became non-finite (NaN or infinity)"
+        if code == 1
+        else f"the solution blew up (a component above {BLOW_UP:g})"
+    )
+    return (
+        f"stopped at t = {t:g} s after {steps} steps: in the step to t = {t_failed:g} s {cause}. "
+        "All states before it are returned. Try a smaller dt, a formulation that holds the "
+        "constraints, or look for a singular configuration or an overflow in a user function near "
+        "this time."
+    )

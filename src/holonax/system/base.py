@@ -1,0 +1,176 @@
+"""What the mathematics sees of a mechanism: pure functions of (q, v, t).
+
+    q' = N(q) v
+    M(q) v' = f(q, v, t) - G(q, t)^T lam - A(q, t)^T mu
+    0 = g(q, t),   g' = G v + g_t,   g'' = G v' - gamma
+    0 = A(q, t) v + b(q, t)                                  (non-holonomic)
+
+The rows of G and A are stacked, holonomic rows first, and so are lam and mu. A `System` is a
+pytree: its physical parameters are array leaves, so they may be traced, batched and
+differentiated; its structure is static.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+Array = jax.Array
+Metric = Literal["mass", "identity"]
+Rows = Literal["all", "holonomic"]
+
+
+class ConstraintFactor(eqx.Module):
+    """The factorised saddle-point matrix [[W^-1, G^T], [G, 0]] at one configuration.
+
+    W is the inverse mass matrix, or the identity. A factor is prepared once by
+    `System.factor` and used for several right-hand sides.
+    """
+
+    @abc.abstractmethod
+    def solve(self, force: Array, gamma: Array) -> tuple[Array, Array]:
+        """(a, lam) with W^-1 a + G^T lam = force and G a = gamma."""
+
+    @abc.abstractmethod
+    def correct(self, residual: Array) -> Array:
+        """W G^T (G W G^T)^-1 residual: the smallest d, in the metric, with G d = residual."""
+
+    @abc.abstractmethod
+    def multipliers(self, residual: Array) -> Array:
+        """(G W G^T)^-1 residual."""
+
+    @abc.abstractmethod
+    def spread(self, lam: Array) -> Array:
+        """W G^T lam."""
+
+
+class System(eqx.Module):
+    """A constrained mechanical system; see the module's equations for the symbols."""
+
+    @abc.abstractmethod
+    def with_redundant_constraints(self) -> System:
+        """This system, its factors prepared for linearly dependent constraints."""
+
+    @property
+    @abc.abstractmethod
+    def has_redundant_constraints(self) -> bool:
+        """Whether multipliers are the minimum-norm ones of dependent constraints."""
+
+    # -- configuration space -------------------------------------------------------------
+
+    @abc.abstractmethod
+    def qdot(self, q: Array, v: Array) -> Array:
+        """q' = N(q) v."""
+
+    @abc.abstractmethod
+    def retract(self, q: Array, step: Array) -> Array:
+        """The configuration reached from `q` by the increment `step` (size of v)."""
+
+    @abc.abstractmethod
+    def difference(self, start: Array, end: Array) -> Array:
+        """The increment (size of v) that takes `start` to `end`."""
+
+    @abc.abstractmethod
+    def normalize(self, q: Array) -> Array:
+        """`q` brought back onto the configuration manifold (unit quaternions)."""
+
+    @abc.abstractmethod
+    def velocity_size(self, nq: int) -> int:
+        """The number of velocity coordinates that belong to `nq` position coordinates."""
+
+    @abc.abstractmethod
+    def held_coordinates(self, item: int | str, nq: int) -> list[int]:
+        """Velocity coordinates meant by an index or a name, for holding them."""
+
+    # -- dynamics ------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def mass_matrix(self, q: Array) -> Array:
+        """M(q), dense, shape (nv, nv)."""
+
+    @abc.abstractmethod
+    def momentum(self, q: Array, v: Array) -> Array:
+        """M(q) v."""
+
+    @abc.abstractmethod
+    def force(self, q: Array, v: Array, t: Array) -> Array:
+        """f(q, v, t): applied and velocity-dependent inertia forces."""
+
+    @abc.abstractmethod
+    def potential_energy(self, q: Array) -> Array:
+        """Energy of gravity, springs and whatever else declares one [J]."""
+
+    def kinetic_energy(self, q: Array, v: Array) -> Array:
+        """1/2 v^T M v [J]."""
+        return 0.5 * jnp.vdot(v, self.momentum(q, v))
+
+    # -- constraints ---------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def constraint(self, q: Array, t: Array) -> Array:
+        """g(q, t), holonomic rows only."""
+
+    @abc.abstractmethod
+    def constraint_rate(self, q: Array, v: Array, t: Array) -> Array:
+        """[G v + g_t; A v + b], all rows."""
+
+    @abc.abstractmethod
+    def gamma(self, q: Array, v: Array, t: Array) -> Array:
+        """The right-hand side of [G; A] v' = gamma, all rows."""
+
+    @abc.abstractmethod
+    def jacobian(self, q: Array, t: Array) -> Array:
+        """[G; A], dense, shape (rows, nv)."""
+
+    @abc.abstractmethod
+    def constraint_force(self, q: Array, t: Array, lam: Array) -> Array:
+        """[G; A]^T lam."""
+
+    @abc.abstractmethod
+    def factor(
+        self, q: Array, t: Array, *, metric: Metric = "mass", rows: Rows = "all"
+    ) -> ConstraintFactor:
+        """Prepare the saddle-point solver at (q, t)."""
+
+    # -- names ---------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def coordinate_names(self, n: int) -> list[str]:
+        """One name for each of the `n` entries of q."""
+
+    @abc.abstractmethod
+    def constraint_names(self, rows: int) -> list[str]:
+        """One name for each of the `rows` constraint rows: the joint it belongs to."""
+
+    @property
+    @abc.abstractmethod
+    def has_nonholonomic_constraints(self) -> bool:
+        """Whether some rows are of velocity level only."""
+
+    # -- derived -------------------------------------------------------------------------
+
+    def accelerations(self, q: Array, v: Array, t: Array) -> tuple[Array, Array]:
+        """(v', lam) that satisfy the equations of motion and g'' = 0."""
+        return self.factor(q, t).solve(self.force(q, v, t), self.gamma(q, v, t))
+
+    def constraint_rate_jacobian(self, q: Array, v: Array, t: Array) -> Array:
+        """The derivative of `constraint_rate` with respect to an increment of q, (rows, nv)."""
+        at = lambda step: self.constraint_rate(self.retract(q, step), v, t)  # noqa: E731
+        return jax.jacfwd(at)(jnp.zeros_like(v))
+
+    def energy(self, q: Array, v: Array) -> Array:
+        """Kinetic plus potential energy [J]."""
+        return self.kinetic_energy(q, v) + self.potential_energy(q)
+
+    def external_power(self, q: Array, v: Array, t: Array) -> Array:
+        """Rate of change of the energy along the motion [W].
+
+        This is the power of everything that has no potential: dampers, friction, actuators,
+        loads, and constraints that move with time.
+        """
+        a, _ = self.accelerations(q, v, t)
+        return jax.jvp(self.energy, (q, v), (self.qdot(q, v), a))[1]

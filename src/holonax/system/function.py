@@ -1,0 +1,240 @@
+"""A system given by functions: mass, force, constraint. Derivatives come from AD."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.lax import optimization_barrier
+
+from .base import Array, Metric, Rows, System
+from .dense import DenseFactor, dense_factor
+
+_UNROLLED = 16  # up to this many coordinates Jacobian columns are separate jvps
+
+
+def _columns(fun: Callable[[Array], Array], x: Array) -> Array:
+    """The Jacobian of `fun` at `x`, shape (outputs, inputs), by forward mode."""
+    n = x.shape[0]
+    if n > _UNROLLED:
+        return jax.jacfwd(fun)(x)
+    basis = jnp.eye(n, dtype=x.dtype)
+    return jnp.stack([jax.jvp(fun, (x,), (basis[i],))[1] for i in range(n)], axis=1)
+
+
+def _check_callable(name: str, fun: Any, arguments: str) -> None:
+    if not callable(fun):
+        raise TypeError(
+            f"FunctionSystem: {name} is {type(fun).__name__}, not a function. "
+            f"Give a function of ({arguments})."
+        )
+    expected = len(arguments.split(","))
+    try:
+        inspect.signature(fun).bind(*range(expected))
+    except TypeError:
+        raise TypeError(
+            f"FunctionSystem: {name} does not take ({arguments}). Write it as a function of these "
+            f"{expected} arguments; p is the `parameters` given to the system."
+        ) from None
+    except ValueError:
+        pass  # a builtin without a signature
+
+
+class FunctionSystem(System):
+    """A constrained system from plain functions of generalized coordinates, with q' = v.
+
+    **Arguments:**
+
+    - `mass`: function (q, p) -> the diagonal of M, shape (n,), or the full matrix (n, n).
+    - `force`: function (q, v, t, p) -> f, shape (n,). With a mass matrix that depends on q it
+      includes the velocity-dependent inertia terms.
+    - `constraint`: function (q, t, p) -> g, shape (m,); leave out for a free system.
+    - `nonholonomic`: function (q, v, t, p) -> A v + b, linear in v, shape (k,).
+    - `potential`: function (q, p) -> potential energy [J], for energy accounting only (its
+      force is part of `force`).
+    - `parameters`: any pytree of numbers, handed to every function as `p`. Changing its
+      values does not recompile, and gradients flow through them.
+    - `coordinate_names`, `constraint_names`: used in messages and results.
+
+    No derivative is asked for: G, gamma and every other one comes from AD.
+    """
+
+    parameters: Any
+    _mass: Callable = eqx.field(static=True)
+    _force: Callable = eqx.field(static=True)
+    _constraint: Callable | None = eqx.field(static=True)
+    _nonholonomic: Callable | None = eqx.field(static=True)
+    _potential: Callable | None = eqx.field(static=True)
+    _coordinate_names: tuple[str, ...] | None = eqx.field(static=True)
+    _constraint_names: tuple[str, ...] | None = eqx.field(static=True)
+    _redundant: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        *,
+        mass: Callable,
+        force: Callable,
+        constraint: Callable | None = None,
+        nonholonomic: Callable | None = None,
+        potential: Callable | None = None,
+        parameters: Any = None,
+        coordinate_names: Sequence[str] | None = None,
+        constraint_names: Sequence[str] | None = None,
+    ):
+        _check_callable("mass", mass, "q, p")
+        _check_callable("force", force, "q, v, t, p")
+        if constraint is not None:
+            _check_callable("constraint", constraint, "q, t, p")
+        if nonholonomic is not None:
+            _check_callable("nonholonomic", nonholonomic, "q, v, t, p")
+        if potential is not None:
+            _check_callable("potential", potential, "q, p")
+        self._mass, self._force, self._constraint = mass, force, constraint
+        self._nonholonomic, self._potential = nonholonomic, potential
+        self._coordinate_names = None if coordinate_names is None else tuple(coordinate_names)
+        self._constraint_names = None if constraint_names is None else tuple(constraint_names)
+        self._redundant = False
+        parameters = {} if parameters is None else parameters
+        self.parameters = jax.tree.map(lambda x: jnp.asarray(x, dtype=float), parameters)
+
+    def with_parameters(self, **changes: Any) -> FunctionSystem:
+        """This system with some entries of its `parameters` dictionary replaced."""
+        unknown = sorted(set(changes) - set(self.parameters))
+        if unknown:
+            raise KeyError(
+                f"FunctionSystem has no parameter {', '.join(map(repr, unknown))}; "
+                f"it has {', '.join(map(repr, self.parameters))}."
+            )
+        new = {k: jnp.asarray(changes.get(k, old), float) for k, old in self.parameters.items()}
+        return eqx.tree_at(lambda s: s.parameters, self, new)
+
+    def with_redundant_constraints(self) -> FunctionSystem:
+        return _replaced(self, _redundant=True)
+
+    @property
+    def has_redundant_constraints(self) -> bool:
+        return self._redundant
+
+    @property
+    def has_nonholonomic_constraints(self) -> bool:
+        return self._nonholonomic is not None
+
+    def qdot(self, q: Array, v: Array) -> Array:
+        return v
+
+    def retract(self, q: Array, step: Array) -> Array:
+        return q + step
+
+    def difference(self, start: Array, end: Array) -> Array:
+        return end - start
+
+    def velocity_size(self, nq: int) -> int:
+        return nq
+
+    def held_coordinates(self, item: int | str, nq: int) -> list[int]:
+        names = self.coordinate_names(nq)
+        if isinstance(item, str):
+            if item not in names:
+                raise ValueError(
+                    f"There is no coordinate {item!r} to hold; the coordinates are {', '.join(names)}."
+                )
+            return [names.index(item)]
+        if not -nq <= item < nq:
+            raise ValueError(f"There is no coordinate {item} to hold; there are {nq}.")
+        return [item % nq]
+
+    def normalize(self, q: Array) -> Array:
+        return q
+
+    def _mass_value(self, q: Array) -> Array:
+        return jnp.asarray(self._mass(q, self.parameters))
+
+    def mass_matrix(self, q: Array) -> Array:
+        mass = self._mass_value(q)
+        return jnp.diag(mass) if mass.ndim == 1 else mass
+
+    def momentum(self, q: Array, v: Array) -> Array:
+        mass = self._mass_value(q)
+        return mass * v if mass.ndim == 1 else mass @ v
+
+    def force(self, q: Array, v: Array, t: Array) -> Array:
+        return jnp.asarray(self._force(q, v, t, self.parameters))
+
+    def potential_energy(self, q: Array) -> Array:
+        if self._potential is None:
+            return jnp.zeros((), q.dtype)
+        return jnp.asarray(self._potential(q, self.parameters))
+
+    @property
+    def has_potential(self) -> bool:
+        """Whether a potential energy was given."""
+        return self._potential is not None
+
+    def constraint(self, q: Array, t: Array) -> Array:
+        if self._constraint is None:
+            return jnp.zeros((0,), q.dtype)
+        return jnp.asarray(self._constraint(q, t, self.parameters))
+
+    def _holonomic_rate(self, q: Array, v: Array, t: Array) -> Array:
+        t = jnp.asarray(t, q.dtype)
+        return jax.jvp(self.constraint, (q, t), (v, jnp.ones_like(t)))[1]
+
+    def _nonholonomic_rate(self, q: Array, v: Array, t: Array) -> Array:
+        if self._nonholonomic is None:
+            return jnp.zeros((0,), q.dtype)
+        return jnp.asarray(self._nonholonomic(q, v, t, self.parameters))
+
+    def constraint_rate(self, q: Array, v: Array, t: Array) -> Array:
+        if self._nonholonomic is None:
+            return self._holonomic_rate(q, v, t)
+        return jnp.concatenate([self._holonomic_rate(q, v, t), self._nonholonomic_rate(q, v, t)])
+
+    def gamma(self, q: Array, v: Array, t: Array) -> Array:
+        t = jnp.asarray(t, q.dtype)
+        along = lambda q, t: self.constraint_rate(q, v, t)  # noqa: E731
+        return -jax.jvp(along, (q, t), (v, jnp.ones_like(t)))[1]
+
+    def jacobian(self, q: Array, t: Array) -> Array:
+        return self._jacobian(q, t, "all")
+
+    def _jacobian(self, q: Array, t: Array, rows: Rows) -> Array:
+        G = _columns(lambda x: self.constraint(x, t), q)
+        if rows == "holonomic" or self._nonholonomic is None:
+            return G
+        A = _columns(lambda x: self._nonholonomic_rate(q, x, t), jnp.zeros_like(q))
+        return jnp.concatenate([G, A])
+
+    def constraint_force(self, q: Array, t: Array, lam: Array) -> Array:
+        return self.jacobian(q, t).T @ lam
+
+    def factor(
+        self, q: Array, t: Array, *, metric: Metric = "mass", rows: Rows = "all"
+    ) -> DenseFactor:
+        jacobian = self._jacobian(q, t, rows)
+        mass = self._mass_value(q) if metric == "mass" else None
+        jacobian, mass = optimization_barrier((jacobian, mass))
+        return dense_factor(jacobian, mass, redundant=self._redundant)
+
+    def coordinate_names(self, n: int) -> list[str]:
+        return _names(self._coordinate_names, "q", n)
+
+    def constraint_names(self, rows: int) -> list[str]:
+        return _names(self._constraint_names, "constraint", rows)
+
+
+def _names(given: tuple[str, ...] | None, stem: str, n: int) -> list[str]:
+    return (
+        list(given) if given is not None and len(given) == n else [f"{stem}[{i}]" for i in range(n)]
+    )
+
+
+def _replaced(module: FunctionSystem, **changes: Any) -> FunctionSystem:
+    """A copy of an equinox module with static fields replaced."""
+    copy = object.__new__(type(module))
+    for name in module.__dataclass_fields__:
+        object.__setattr__(copy, name, changes.get(name, getattr(module, name)))
+    return copy
