@@ -3,15 +3,26 @@
 Importing holonax switches JAX to 64 bit and asks its CPU backend for compiled small loops.
 """
 
-from ._config import configure as _configure
-
-_configure()
-
+from . import _config  # noqa: F401  first: it sets JAX up before anything computes
 from ._version import __version__
 from .consistent import ConstraintError, Start, consistent
 from .diagnosis import Diagnosis, diagnose
 from .formulation import Baumgarte, Index1, PostStabilized
 from .integrator import RK4, Dopri5, Euler, Heun, Midpoint, Ralston
+from .model import (
+    Body,
+    MassProperties,
+    Model,
+    ModelError,
+    box,
+    composite,
+    cylinder,
+    disc,
+    point_mass,
+    rod,
+    sphere,
+    tube,
+)
 from .result import Energy, Result
 from .simulate import simulate
 from .system import FunctionSystem, System
@@ -19,6 +30,7 @@ from .system import FunctionSystem, System
 __all__ = [
     "RK4",
     "Baumgarte",
+    "Body",
     "ConstraintError",
     "Diagnosis",
     "Dopri5",
@@ -27,14 +39,25 @@ __all__ = [
     "FunctionSystem",
     "Heun",
     "Index1",
+    "MassProperties",
     "Midpoint",
+    "Model",
+    "ModelError",
     "PostStabilized",
     "Ralston",
     "Result",
     "Start",
     "System",
     "__version__",
+    "box",
+    "composite",
     "consistent",
+    "cylinder",
     "diagnose",
+    "disc",
+    "point_mass",
+    "rod",
     "simulate",
+    "sphere",
+    "tube",
 ]

@@ -48,3 +48,6 @@ def configure() -> None:
         )
         return
     os.environ["XLA_FLAGS"] = _with_small_loop_option(flags)
+
+
+configure()

@@ -266,7 +266,7 @@ def consistent(
         raise ConstraintError(
             f"The start is a singular configuration: the constraints of "
             f"{', '.join(diagnosis.singular_joints)} have rank {diagnosis.rank} here and more "
-            "nearby, so accelerations and reactions are not determined. Start a little away from it."
+            "nearby, so accelerations and reactions are not determined. Start a little off it."
         )
     v = _project_velocity(system, q, v, time, _held(system, hold_velocity, q, nv), tol)
     redundant = diagnosis.redundant > 0

@@ -164,7 +164,7 @@ def _number(name: str, value: Any, *, positive: bool) -> float:
         raise TypeError(f"simulate: {name}={value!r} must be a number [s].") from None
     if not np.isfinite(number) or (positive and number <= 0):
         raise ValueError(
-            f"simulate: {name}={number} must be a {'positive ' if positive else ''}finite number [s]."
+            f"simulate: {name}={number} must be a finite{', positive' if positive else ''} number [s]."
         )
     return number
 

@@ -24,7 +24,7 @@ Metric = Literal["mass", "identity"]
 Rows = Literal["all", "holonomic"]
 
 
-class ConstraintFactor(eqx.Module):
+class ConstraintFactor(abc.ABC):
     """The factorised saddle-point matrix [[W^-1, G^T], [G, 0]] at one configuration.
 
     W is the inverse mass matrix, or the identity. A factor is prepared once by
@@ -35,9 +35,9 @@ class ConstraintFactor(eqx.Module):
     def solve(self, force: Array, gamma: Array) -> tuple[Array, Array]:
         """(a, lam) with W^-1 a + G^T lam = force and G a = gamma."""
 
-    @abc.abstractmethod
     def correct(self, residual: Array) -> Array:
         """W G^T (G W G^T)^-1 residual: the smallest d, in the metric, with G d = residual."""
+        return self.spread(self.multipliers(residual))
 
     @abc.abstractmethod
     def multipliers(self, residual: Array) -> Array:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import equinox as eqx
+from collections.abc import Callable
+
 import jax.numpy as jnp
 from jax.lax import optimization_barrier
 
@@ -18,70 +19,50 @@ PASSES = 3
 
 
 class DenseFactor(ConstraintFactor):
-    """Range-space solution with the Schur complement S = G W G^T.
+    """Range-space solution with the Schur complement S = G W G^T, all dense.
 
-    `mass` is the diagonal of M, its Cholesky factor, or None for the identity metric.
+    `weigh` applies W to a vector (nv,) or to the columns of a matrix (nv, k).
     """
 
-    jacobian: Array
-    spreader: Array  # W G^T
-    schur: Array
-    schur_factor: object
-    mass: object
-    kind: str = eqx.field(static=True)
-    redundant: bool = eqx.field(static=True)
-
-    def _mass_solve(self, b: Array) -> Array:
-        return _inverse_mass(self.kind, self.mass, b)
+    def __init__(self, jacobian: Array, weigh: Callable[[Array], Array], *, redundant: bool):
+        self._jacobian, self._weigh, self._redundant = jacobian, weigh, redundant
+        self._rows = rows = jacobian.shape[0]
+        if rows == 0:
+            return
+        self._spreader = weigh(jacobian.T)
+        self._schur = optimization_barrier(jacobian @ self._spreader)
+        shifted = self._schur
+        if redundant:
+            shifted = shifted + PROXIMAL * jnp.trace(self._schur) / rows * jnp.eye(rows)
+        self._factor = cholesky(shifted)
 
     def solve(self, force: Array, gamma: Array) -> tuple[Array, Array]:
-        free = self._mass_solve(force)
-        if self.jacobian.shape[0] == 0:
+        free = self._weigh(force)
+        if self._rows == 0:
             return free, jnp.zeros((0,), free.dtype)
-        lam = self.multipliers(self.jacobian @ free - gamma)
-        return free - self.spreader @ lam, lam
-
-    def correct(self, residual: Array) -> Array:
-        return self.spreader @ self.multipliers(residual)
+        lam = self.multipliers(self._jacobian @ free - gamma)
+        return free - self._spreader @ lam, lam
 
     def multipliers(self, residual: Array) -> Array:
-        if residual.shape[0] == 0:
+        if self._rows == 0:
             return residual
-        lam = cholesky_solve(self.schur_factor, residual)
-        if self.redundant:
+        lam = cholesky_solve(self._factor, residual)
+        if self._redundant:
             for _ in range(PASSES):
-                lam = lam + cholesky_solve(self.schur_factor, residual - self.schur @ lam)
+                lam = lam + cholesky_solve(self._factor, residual - self._schur @ lam)
         return lam
 
     def spread(self, lam: Array) -> Array:
-        return self.spreader @ lam
+        if self._rows == 0:
+            return jnp.zeros((self._jacobian.shape[1],), lam.dtype)
+        return self._spreader @ lam
 
 
-def _inverse_mass(kind: str, mass: object, b: Array) -> Array:
-    if kind == "identity":
-        return b
-    if kind == "diagonal":
-        return b / (mass if b.ndim == 1 else mass[:, None])  # pyright: ignore
-    return cholesky_solve(mass, b)
-
-
-def dense_factor(jacobian: Array, mass: Array | None, *, redundant: bool) -> DenseFactor:
-    """Factor for `jacobian` (rows, nv) and `mass` (diagonal or full; None for W = 1)."""
+def inverse_mass(mass: Array | None) -> Callable[[Array], Array]:
+    """The operator W = M^-1 for a diagonal or full `mass`; W = 1 for None."""
     if mass is None:
-        kind, prepared = "identity", None
-    elif mass.ndim == 1:
-        kind, prepared = "diagonal", mass
-    else:
-        kind, prepared = "full", cholesky(mass)
-    rows = jacobian.shape[0]
-    spreader = _inverse_mass(kind, prepared, jacobian.T) if rows else jacobian.T
-    if rows:
-        schur = optimization_barrier(jacobian @ spreader)
-        shifted = schur
-        if redundant:
-            shift = PROXIMAL * jnp.trace(schur) / rows
-            shifted = schur + shift * jnp.eye(rows)
-        schur_factor = cholesky(shifted)
-    else:
-        schur, schur_factor = jnp.zeros((0, 0)), None
-    return DenseFactor(jacobian, spreader, schur, schur_factor, prepared, kind, redundant)
+        return lambda b: b
+    if mass.ndim == 1:
+        return lambda b: b / (mass if b.ndim == 1 else mass[:, None])
+    factor = cholesky(mass)
+    return lambda b: cholesky_solve(factor, b)

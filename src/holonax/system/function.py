@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.lax import optimization_barrier
 
 from .base import Array, Metric, Rows, System
-from .dense import DenseFactor, dense_factor
+from .dense import DenseFactor, inverse_mass
 
 _UNROLLED = 16  # up to this many coordinates Jacobian columns are separate jvps
 
@@ -140,7 +140,7 @@ class FunctionSystem(System):
         if isinstance(item, str):
             if item not in names:
                 raise ValueError(
-                    f"There is no coordinate {item!r} to hold; the coordinates are {', '.join(names)}."
+                    f"There is no coordinate {item!r} to hold; there are {', '.join(names)}."
                 )
             return [names.index(item)]
         if not -nq <= item < nq:
@@ -217,7 +217,7 @@ class FunctionSystem(System):
         jacobian = self._jacobian(q, t, rows)
         mass = self._mass_value(q) if metric == "mass" else None
         jacobian, mass = optimization_barrier((jacobian, mass))
-        return dense_factor(jacobian, mass, redundant=self._redundant)
+        return DenseFactor(jacobian, inverse_mass(mass), redundant=self._redundant)
 
     def coordinate_names(self, n: int) -> list[str]:
         return _names(self._coordinate_names, "q", n)

@@ -1,0 +1,168 @@
+"""The growing description behind a `Model`: named bodies, joints and forces, each checked at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..system.elements import Element
+from .bodies import (
+    Body,
+    Ground,
+    Kind,
+    ModelError,
+    attachment_axes,
+    attachment_points,
+    ground_body,
+)
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """What a joint or force connects: an owner for messages, a name, and bodies of one kind."""
+
+    owner: str
+    name: str
+    kind: Kind
+    bodies: tuple[Body, ...]
+
+    @property
+    def size(self) -> int:
+        """Dimension of vectors: 2 or 3."""
+        return 2 if self.kind == "planar" else 3
+
+    def points(self, at: Any, *given: Any) -> list[np.ndarray]:
+        """Body-fixed points from `at` (world) or one given for each body."""
+        labels = [f"at_{'abc'[i]}=" for i in range(len(given))]
+        return attachment_points(self.owner, self.bodies[: len(given)], at, given, labels)
+
+    def axes(self, axis: Any, *given: Any) -> list[np.ndarray]:
+        """Body-fixed triads from `axis` (world) or one given for each body."""
+        labels = [f"axis_{'abc'[i]}=" for i in range(len(given))]
+        return attachment_axes(self.owner, self.bodies[: len(given)], axis, given, labels)
+
+    def refuse(self, **options: Any) -> None:
+        """Refuse options that mean nothing for this kind of body."""
+        extra = [name for name, value in options.items() if value is not None]
+        if extra:
+            raise ModelError(
+                f"{self.owner}: {', '.join(extra)} means nothing between {self.kind} bodies. "
+                "Leave it out."
+            )
+
+
+@dataclass(frozen=True)
+class Item:
+    """A joint or force of the description and the elements it becomes."""
+
+    name: str
+    kind: Kind
+    parts: tuple[tuple[str, Element, tuple[str, ...]], ...]  # (element name, element, bodies)
+    bodies: tuple[str, ...]
+    point: np.ndarray
+    axes: np.ndarray
+
+
+@dataclass
+class Description:
+    """Bodies, joints and forces by name."""
+
+    _bodies: dict[str, Body] = field(default_factory=dict, init=False, repr=False)
+    _joints: dict[str, Item] = field(default_factory=dict, init=False, repr=False)
+    _forces: dict[str, Item] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def ground(self) -> Ground:
+        """The frame that never moves."""
+        return Ground()
+
+    def _new_name(self, what: str, name: Any) -> str:
+        if not isinstance(name, str) or not name:
+            raise ModelError(f"A {what} needs a name, a non-empty string; got {name!r}.")
+        if name == "ground":
+            raise ModelError(f"{what} 'ground': that name belongs to the ground. Choose another.")
+        if "." in name:
+            raise ModelError(
+                f"{what} {name!r}: a name may not contain a dot (it separates a coordinate, as in "
+                f"'crank.angle'). Choose another."
+            )
+        taken = {**self._bodies, **self._joints, **self._forces}
+        if name in taken:
+            raise ModelError(
+                f"{what} {name!r}: the name is already taken by another object. Names must differ."
+            )
+        return name
+
+    def _find(self, owner: str, body: Any, kind: Kind | None) -> Body | Ground:
+        """A body by handle or name."""
+        if isinstance(body, Ground) or body == "ground":
+            return Ground()
+        name = body.name if isinstance(body, Body) else body
+        found = self._bodies.get(name) if isinstance(name, str) else None
+        if found is None:
+            known = ", ".join(["ground", *self._bodies])
+            raise ModelError(f"{owner}: there is no body {name!r}. The bodies are {known}.")
+        if kind is not None and found.kind != kind:
+            raise ModelError(
+                f"{owner}: body {found.name!r} is {found.kind}, but this needs {kind} bodies."
+            )
+        return found
+
+    def _attach(
+        self, what: str, name: str, bodies: Sequence[Any], kind: Kind | None = None
+    ) -> Attachment:
+        """Resolve the bodies of a joint or force and check that they go together."""
+        name = self._new_name(what, name)
+        owner = f"{what} {name!r}"
+        found = [self._find(owner, body, kind) for body in bodies]
+        moving = [body for body in found if isinstance(body, Body)]
+        if not moving:
+            raise ModelError(f"{owner}: it connects the ground to itself. Give at least one body.")
+        kinds = {body.kind for body in moving}
+        if len(kinds) > 1:
+            names = " and ".join(repr(body.name) for body in moving)
+            raise ModelError(
+                f"{owner}: it connects planar and spatial bodies ({names}), which do not mix."
+            )
+        if len({body.name for body in moving}) < len(moving):
+            raise ModelError(f"{owner}: it connects body {moving[0].name!r} to itself.")
+        (only,) = kinds
+        full = tuple(body if isinstance(body, Body) else ground_body(only) for body in found)
+        return Attachment(owner, name, only, full)
+
+    def _pair(self, what: str, name: str, a: Any, b: Any, kind: Kind | None = None) -> Attachment:
+        return self._attach(what, name, (a, b), kind)
+
+    def _joint(
+        self,
+        attachment: Attachment,
+        elements: Sequence[Element],
+        *,
+        point: Any = None,
+        axes: Any = None,
+    ) -> str:
+        """Record a joint; `point` in the second body and `axes` in the first, for reactions."""
+        self._joints[attachment.name] = self._item(attachment, elements, point, axes)
+        return attachment.name
+
+    def _force(self, attachment: Attachment, elements: Sequence[Element]) -> str:
+        """Record a force."""
+        self._forces[attachment.name] = self._item(attachment, elements, None, None)
+        return attachment.name
+
+    @staticmethod
+    def _item(attachment: Attachment, elements: Sequence[Element], point: Any, axes: Any) -> Item:
+        d = attachment.size
+        bodies = tuple(body.name for body in attachment.bodies)
+        parts = tuple((attachment.name, element, bodies) for element in elements)
+        return Item(
+            attachment.name,
+            attachment.kind,
+            parts,
+            bodies,
+            np.zeros(d) if point is None else np.asarray(point),
+            np.eye(d) if axes is None else np.asarray(axes),
+        )

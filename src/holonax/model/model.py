@@ -1,0 +1,223 @@
+"""`Model`: what the user describes, and how it becomes a `System` with a consistent start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..consistent import Start, consistent
+from ..result import Result
+from ..simulate import simulate
+from ..system.assembly import BodySet, plan_blocks
+from ..system.elements import Element, Group, Table, group_rows
+from ..system.frames import Frame, PlanarFrame
+from ..system.mechanism import JointMarker, Mechanism
+from .bodies import Body, Kind, ModelError, planar_body, spatial_body, vector
+from .description import Item
+from .joint_methods import JointMethods
+
+
+@dataclass
+class Model(JointMethods):
+    """A mechanism: bodies, joints and forces, all named.
+
+    **Arguments:**
+
+    - `gravity`: acceleration of free fall [m/s^2], two or three components. Planar bodies feel
+      its x and y components. Default: 9.81 along -z for spatial bodies, along -y for planar ones.
+
+    Add bodies with `body` and `planar_body`, connect them with joints and forces, then `simulate`,
+    or `build` to get the `System` and a consistent start.
+    """
+
+    gravity: Any = None
+
+    def __post_init__(self) -> None:
+        if self.gravity is not None:
+            size = np.shape(self.gravity)
+            if size not in ((2,), (3,)):
+                raise ModelError(
+                    f"Model: gravity={self.gravity!r} must have two or three components [m/s^2]."
+                )
+            self.gravity = vector("Model", "gravity", self.gravity, size[0])
+
+    def body(
+        self,
+        name: str,
+        mass: Any = None,
+        inertia: Any = None,
+        *,
+        position: Any = (0.0, 0.0, 0.0),
+        rotation: Any = None,
+        velocity: Any = (0.0, 0.0, 0.0),
+        angular_velocity: Any = (0.0, 0.0, 0.0),
+    ) -> Body:
+        """Add a spatial rigid body whose frame has its origin at the centre of mass.
+
+        **Arguments:**
+
+        - `mass`: [kg], or `MassProperties` such as ``hx.box(...)``, which bring the inertia.
+        - `inertia`: [kg m^2] about the centre of mass in body axes, (3,) or (3, 3).
+        - `position`, `rotation`: initial pose; the rotation as quaternion (scalar first), matrix or
+          rotation vector.
+        - `velocity` [m/s] and `angular_velocity` [rad/s], both in world axes.
+        """
+        name = self._new_name("body", name)
+        if mass is None:
+            raise ModelError(f"body {name!r}: mass is missing. Give it in kg, or MassProperties.")
+        self._bodies[name] = spatial_body(
+            name, mass, inertia, position, rotation, velocity, angular_velocity
+        )
+        return self._bodies[name]
+
+    def planar_body(
+        self,
+        name: str,
+        mass: Any = None,
+        inertia: Any = None,
+        *,
+        position: Any = (0.0, 0.0),
+        angle: float = 0.0,
+        velocity: Any = (0.0, 0.0),
+        angular_velocity: float = 0.0,
+    ) -> Body:
+        """Add a planar rigid body (x, y, angle) with its origin at the centre of mass.
+
+        `inertia` is the moment about the centre of mass [kg m^2]; other units are SI, angles in rad.
+        """
+        name = self._new_name("body", name)
+        if mass is None:
+            raise ModelError(f"body {name!r}: mass is missing. Give it in kg, or MassProperties.")
+        self._bodies[name] = planar_body(
+            name, mass, inertia, position, angle, velocity, angular_velocity
+        )
+        return self._bodies[name]
+
+    def system(self, *, solver: Literal["auto", "dense", "block"] = "auto") -> Mechanism:
+        """The mechanism's equations, without asking whether its start is consistent.
+
+        `solver` chooses the algebra of the constraint equations; ``"auto"`` goes by size.
+        """
+        if not self._bodies:
+            raise ModelError("The model has no body. Add one with model.body(...).")
+        kinds: list[Kind] = [
+            k for k in ("planar", "spatial") if any(b.kind == k for b in self._bodies.values())
+        ]
+        sets = tuple(self._body_set(kind, solver) for kind in kinds)
+        markers = tuple(
+            (item.name, self._marker(item, kinds.index(item.kind)))
+            for item in self._joints.values()
+        )
+        return Mechanism(sets, markers, False)
+
+    def start_vectors(self) -> tuple[np.ndarray, np.ndarray]:
+        """The described (q, v), not yet made consistent."""
+        q, v = [], []
+        for kind in ("planar", "spatial"):
+            bodies = [b for b in self._bodies.values() if b.kind == kind]
+            if bodies:
+                q.append(np.stack([b.start for b in bodies], axis=1).ravel())
+                v.append(np.stack([b.rate for b in bodies], axis=1).ravel())
+        return np.concatenate(q), np.concatenate(v)
+
+    def build(
+        self,
+        *,
+        t: float = 0.0,
+        hold: Sequence[str] = (),
+        hold_velocity: Sequence[str] = (),
+        solver: Literal["auto", "dense", "block"] = "auto",
+    ) -> tuple[Mechanism, Start]:
+        """The `System` and a consistent start near the described one.
+
+        `hold` and `hold_velocity` name bodies, or coordinates such as ``"crank.angle"``, that keep
+        their described position or velocity while the others are made consistent.
+        """
+        system = self.system(solver=solver)
+        q, v = self.start_vectors()
+        return system, consistent(system, q, v, t=t, hold=hold, hold_velocity=hold_velocity)
+
+    def simulate(
+        self,
+        t_end: float,
+        *,
+        dt: float,
+        t: float = 0.0,
+        hold: Sequence[str] = (),
+        hold_velocity: Sequence[str] = (),
+        **options: Any,
+    ) -> Result:
+        """Build and simulate to `t_end` [s]; `options` are those of `holonax.simulate`."""
+        system, start = self.build(t=t, hold=hold, hold_velocity=hold_velocity)
+        return simulate(system, start, t_end, dt=dt, **options)
+
+    # -- building ----------------------------------------------------------------------------
+
+    def _index(self, kind: Kind) -> dict[str, int]:
+        """Frame number of each body of a kind; the ground is 0."""
+        names = [b.name for b in self._bodies.values() if b.kind == kind]
+        return {"ground": 0, **{name: i + 1 for i, name in enumerate(names)}}
+
+    def _body_set(self, kind: Kind, solver: str) -> BodySet:
+        bodies = [b for b in self._bodies.values() if b.kind == kind]
+        index = self._index(kind)
+        frame = PlanarFrame if kind == "planar" else Frame
+        joints = _grouped(self._joints.values(), kind, index, frame)
+        joints.sort(key=lambda g: not g.is_holonomic)
+        inertia = np.stack([b.inertia for b in bodies], axis=1)
+        return BodySet(
+            mass=jnp.asarray([b.mass for b in bodies]),
+            inertia=jnp.asarray(inertia[0] if kind == "planar" else inertia),
+            gravity=tuple(jnp.asarray(x) for x in self._gravity(kind)),
+            joints=tuple(joints),
+            forces=tuple(_grouped(self._forces.values(), kind, index, frame)),
+            names=tuple(b.name for b in bodies),
+            frame=frame,
+            plans={
+                "all": plan_blocks(joints, solver),
+                "holonomic": plan_blocks([g for g in joints if g.is_holonomic], solver),
+            },
+        )
+
+    def _gravity(self, kind: Kind) -> np.ndarray:
+        if self.gravity is None:
+            return np.array([0.0, -9.81]) if kind == "planar" else np.array([0.0, 0.0, -9.81])
+        if kind == "planar":
+            return self.gravity[:2]
+        return np.pad(self.gravity, (0, 3 - self.gravity.size))
+
+    def _marker(self, item: Item, set_index: int) -> JointMarker:
+        index = self._index(item.kind)
+        return JointMarker(
+            set_index,
+            (index[item.bodies[0]], index[item.bodies[min(1, len(item.bodies) - 1)]]),
+            tuple(float(x) for x in item.point),
+            tuple(tuple(float(x) for x in row) for row in item.axes),
+            tuple(name for name, _, _ in item.parts),
+        )
+
+
+def _grouped(items: Any, kind: Kind, index: dict[str, int], frame: type) -> list[Group]:
+    """Stack the elements of each type, in order of first appearance."""
+    found: dict[Any, list[tuple[str, Element, tuple[str, ...]]]] = {}
+    for item in items:
+        if item.kind != kind:
+            continue
+        for part in item.parts:
+            structure = jax.tree.structure(part[1])
+            found.setdefault((type(part[1]), structure, len(part[2])), []).append(part)
+    groups = []
+    for parts in found.values():
+        names, elements, bodies = zip(*parts, strict=True)
+        element = jax.tree.map(lambda *x: jnp.stack([jnp.asarray(y, float) for y in x]), *elements)
+        nodes = tuple(
+            Table.of(index[touched[k]] for touched in bodies) for k in range(len(bodies[0]))
+        )
+        rows = group_rows(elements[0], frame, len(nodes))
+        groups.append(Group(element, nodes, names, rows))
+    return groups

@@ -1,0 +1,280 @@
+"""From local blocks to global operators: one `BodySet` holds the bodies of one kind (planar or
+spatial), the groups of elements between them, and the static tables that join the two.
+
+State vectors are rows of components over bodies: q is (nq, n) and v is (dof, n), flattened.
+Multipliers are, group by group, rows of components over the group's elements. The mass matrix is
+constant: mass and, in body axes, inertia about the centre of mass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.lax import optimization_barrier
+
+from ..rotation import Vec3
+from .base import Array, ConstraintFactor, Metric, Rows
+from .blocks import BlockFactor, BlockPlan
+from .dense import DenseFactor
+from .elements import Group, Table, take
+from .frames import PlanarFrame
+
+DENSE_ROWS = 32  # up to this many constraint rows the Schur complement is dense
+
+
+class BodySet(eqx.Module):
+    """The bodies of one kind with the element groups between them.
+
+    `mass` is (n,); `inertia` is (n,) for planar bodies and (6, n) for spatial ones, in the order
+    xx, yy, zz, xy, xz, yz. `gravity` is the acceleration of free fall.
+    """
+
+    mass: Array
+    inertia: Array
+    gravity: Any
+    joints: tuple[Group, ...]
+    forces: tuple[Group, ...]
+    names: tuple[str, ...] = eqx.field(static=True)
+    frame: type = eqx.field(static=True)
+    plans: dict[str, BlockPlan | None]
+
+    @property
+    def n(self) -> int:
+        """Number of bodies."""
+        return len(self.names)
+
+    @property
+    def dof(self) -> int:
+        """Velocity coordinates of a body."""
+        return self.frame.dof
+
+    @property
+    def translations(self) -> int:
+        """How many of them are translations: 2 or 3."""
+        return 2 if self.frame is PlanarFrame else 3
+
+    def groups(self, rows: Rows) -> list[Group]:
+        """Constraint groups, holonomic ones first."""
+        return [g for g in self.joints if rows == "all" or g.is_holonomic]
+
+    # -- state -------------------------------------------------------------------------------
+
+    def frames(self, q: Array, v: Array) -> Any:
+        """Frames of the ground (entry 0) and all bodies, as component vectors of length n + 1."""
+        bodies = self.frame.from_state(q.reshape(-1, self.n), v.reshape(-1, self.n))
+        joined = jax.tree.map(lambda g, x: jnp.concatenate([g, x]), self.frame.ground(), bodies)
+        return optimization_barrier(joined)
+
+    def with_ground(self, x: Array) -> Array:
+        """Rows over bodies with a zero for the ground in front."""
+        return jnp.concatenate([jnp.zeros((*x.shape[:-1], 1), x.dtype), x], axis=-1)
+
+    def qdot(self, q: Array, v: Array) -> Array:
+        """q' = N(q) v."""
+        return self.frame.qdot(q.reshape(-1, self.n), v.reshape(-1, self.n)).ravel()
+
+    def retract(self, q: Array, step: Array) -> Array:
+        """q moved by an increment."""
+        return self.frame.retract(q.reshape(-1, self.n), step.reshape(-1, self.n)).ravel()
+
+    def difference(self, start: Array, end: Array) -> Array:
+        """The increment from start to end."""
+        return self.frame.difference(start.reshape(-1, self.n), end.reshape(-1, self.n)).ravel()
+
+    def normalize(self, q: Array) -> Array:
+        """Unit quaternions."""
+        return self.frame.normalize(q.reshape(-1, self.n)).ravel()
+
+    # -- inertia -----------------------------------------------------------------------------
+
+    def inverse_inertia(self) -> Array:
+        """J^-1, in the same order of components as `inertia`."""
+        if self.frame is PlanarFrame:
+            return 1.0 / self.inertia
+        xx, yy, zz, xy, xz, yz = self.inertia
+        a, b, c = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
+        r = 1.0 / (xx * a + xy * b + xz * c)
+        return jnp.stack([a, xx * zz - xz * xz, xx * yy - xy * xy, b, c, xy * xz - xx * yz]) * r
+
+    def apply_inertia(self, inertia: Array, w: Any) -> Any:
+        """`inertia` times the angular components `w`, a list of one or three rows."""
+        if self.frame is PlanarFrame:
+            return [inertia * w[0]]
+        xx, yy, zz, xy, xz, yz = inertia
+        x, y, z = w
+        return [xx * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z]
+
+    def momentum(self, v: Array) -> Array:
+        """M v."""
+        rows = v.reshape(-1, self.n)
+        d = self.translations
+        return jnp.concatenate(
+            [rows[:d] * self.mass, jnp.stack(self.apply_inertia(self.inertia, list(rows[d:])))]
+        ).ravel()
+
+    def mass_matrix(self) -> Array:
+        """M, dense."""
+        size = self.dof * self.n
+        return jax.vmap(self.momentum)(jnp.eye(size)).T
+
+    # -- forces ------------------------------------------------------------------------------
+
+    def force(self, q: Array, v: Array, t: Array) -> Array:
+        """Gravity, gyroscopic torque and all force elements."""
+        frames = self.frames(q, v)
+        rows = v.reshape(-1, self.n)
+        weight = [self.mass * g for g in self.gravity]
+        if self.frame is PlanarFrame:
+            own = [*weight, jnp.zeros_like(self.mass)]
+        else:
+            w = Vec3(rows[3], rows[4], rows[5])
+            spin = Vec3(*self.apply_inertia(self.inertia, list(w)))
+            own = [*weight, *(-w.cross(spin))]
+        total = jnp.stack(own)
+        for group in self.forces:
+            local = group.wrenches(group.frames(frames), t)
+            total = total + self.scatter(group.nodes, local)
+        return total.ravel()
+
+    def potential_energy(self, q: Array) -> Array:
+        """Energy of gravity and of all force elements that store some."""
+        rows = q.reshape(-1, self.n)
+        weight = sum(g * row for g, row in zip(self.gravity, rows, strict=False))
+        energy = -jnp.sum(self.mass * weight)
+        if self.forces:
+            frames = self.frames(q, jnp.zeros((self.dof * self.n,)))
+            for group in self.forces:
+                energy = energy + group.potential(group.frames(frames))
+        return energy
+
+    def scatter(self, nodes: Sequence[Table], local: Sequence[Sequence[Any]]) -> Array:
+        """Sum local components, local[node][component], onto the bodies; shape (dof, n)."""
+        total = jnp.zeros((self.dof, self.n + 1))
+        for table, parts in zip(nodes, local, strict=True):
+            if all(i == 0 for i in table):
+                continue  # everything acts on the ground
+            values = jnp.stack(parts)
+            first = table.run()
+            if first is not None:
+                after = self.n + 1 - first - len(table)
+                total = total + jnp.pad(values, ((0, 0), (first, after)))
+            else:
+                total = total.at[:, table.array()].add(values)
+        return total[:, 1:]
+
+    # -- constraints -------------------------------------------------------------------------
+
+    def stacked(self, name: str, q: Array, v: Array, t: Array, rows: Rows) -> Array:
+        """`residual`, `rate` or `gamma` of all groups, flattened."""
+        groups = self.groups(rows)
+        if not groups:
+            return jnp.zeros((0,))
+        frames = self.frames(q, v)
+        parts = [x for g in groups for x in getattr(g, name)(g.frames(frames), t)]
+        return jnp.concatenate(parts)
+
+    def blocks(self, q: Array, t: Array, rows: Rows) -> list[list[list[list[Any]]]]:
+        """Local Jacobian blocks [group][node][row][column]."""
+        frames = self.frames(q, jnp.zeros((self.dof * self.n,)))
+        out = [g.jacobian(g.frames(frames), t) for g in self.groups(rows)]
+        return optimization_barrier(out)
+
+    def split(self, lam: Array, rows: Rows) -> list[Array]:
+        """Multipliers group by group, each (rows, elements)."""
+        out, at = [], 0
+        for group in self.groups(rows):
+            size = group.rows * group.n
+            out.append(lam[at : at + size].reshape(group.rows, group.n))
+            at += size
+        return out
+
+    def apply(self, blocks: Any, v: Array, rows: Rows) -> Array:
+        """G v from local blocks."""
+        padded = self.with_ground(v.reshape(-1, self.n))
+        out = []
+        for group, block in zip(self.groups(rows), blocks, strict=True):
+            at = [take(padded, table) for table in group.nodes]
+            for row in range(group.rows):
+                out.append(
+                    sum(
+                        block[k][row][c] * at[k][c] for k in range(len(at)) for c in range(self.dof)
+                    )
+                )
+        return jnp.concatenate(out) if out else jnp.zeros((0,))
+
+    def apply_transpose(self, blocks: Any, lam: Array, rows: Rows) -> Array:
+        """G^T lam from local blocks."""
+        total = jnp.zeros((self.dof, self.n))
+        groups = self.groups(rows)
+        for group, block, part in zip(groups, blocks, self.split(lam, rows), strict=True):
+            local = [
+                [
+                    sum(node[row][c] * part[row] for row in range(group.rows))
+                    for c in range(self.dof)
+                ]
+                for node in block
+            ]
+            total = total + self.scatter(group.nodes, local)
+        return total.ravel()
+
+    def jacobian(self, blocks: Any, rows: Rows) -> Array:
+        """G, dense."""
+        size = self.dof * self.n
+        return jax.vmap(lambda v: self.apply(blocks, v, rows))(jnp.eye(size)).T
+
+    def row_names(self, rows: Rows) -> list[str]:
+        """The element each constraint row belongs to."""
+        return [name for g in self.groups(rows) for _ in range(g.rows) for name in g.names]
+
+    # -- saddle point ------------------------------------------------------------------------
+
+    def factor(
+        self, q: Array, t: Array, metric: Metric, rows: Rows, redundant: bool
+    ) -> ConstraintFactor:
+        """Prepare the saddle-point solver for these bodies."""
+        blocks = self.blocks(q, t, rows)
+        plan = self.plans[rows]
+        weights = _Weights.of(self, metric)
+        if plan is not None:
+            return BlockFactor(plan, self, blocks, weights, rows, redundant)
+        jacobian = self.jacobian(blocks, rows)
+        return DenseFactor(jacobian, partial(weights.apply, self), redundant=redundant)
+
+
+def plan_blocks(groups: Sequence[Group], solver: str = "auto") -> BlockPlan | None:
+    """A block plan for many constraint rows; None where dense algebra is better."""
+    rows = sum(g.rows * g.n for g in groups)
+    if solver == "dense" or rows == 0 or (solver == "auto" and rows <= DENSE_ROWS):
+        return None
+    return BlockPlan.of(groups)
+
+
+class _Weights(eqx.Module):
+    """The metric W: inverse masses and inertias with a zero for the ground, or ones."""
+
+    mass: Array
+    inertia: Array
+
+    @staticmethod
+    def of(bodies: BodySet, metric: Metric) -> _Weights:
+        if metric == "mass":
+            return _Weights(1.0 / bodies.mass, bodies.inverse_inertia())
+        one = jnp.ones_like(bodies.mass)
+        if bodies.frame is PlanarFrame:
+            return _Weights(one, one)
+        zero = jnp.zeros_like(one)
+        return _Weights(one, jnp.stack([one, one, one, zero, zero, zero]))
+
+    def apply(self, bodies: BodySet, x: Array) -> Array:
+        """W x for a vector x, or for each column of a matrix x."""
+        if x.ndim == 2:
+            return jax.vmap(lambda column: self.apply(bodies, column), 1, 1)(x)
+        rows = x.reshape(-1, bodies.n)
+        d = bodies.translations
+        turned = bodies.apply_inertia(self.inertia, list(rows[d:]))
+        return jnp.concatenate([rows[:d] * self.mass, jnp.stack(turned)]).ravel()

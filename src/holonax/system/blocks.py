@@ -1,0 +1,201 @@
+"""Saddle-point solver for large mechanisms: the Schur complement over the joints, block-sparse.
+
+Block (k, l) of S = G W G^T is non-zero when joints k and l share a body. The order of elimination
+and all tables are computed once on the host; the numeric phase is a compiled loop, so neither the
+program nor its compile time grows with the number of bodies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax.lax import optimization_barrier
+
+from .. import linalg
+from .base import Array, ConstraintFactor, Rows
+from .dense import PASSES, PROXIMAL
+from .elements import Group, Table, take
+
+
+class BlockPlan(eqx.Module):
+    """Which joints share which bodies, and the planned factorisation of their Schur complement.
+
+    Every joint is one block; joints with fewer rows than the largest are padded with unit
+    rows. `nodes[k]` is the body at node k of each joint (0 the ground). Pair p of joint ends at the
+    same body, `left[p]` and `right[p]` as node * joints + joint, adds to off-diagonal block
+    `edge[p]`.
+    """
+
+    cholesky: Any
+    size: int = eqx.field(static=True)
+    joints: int = eqx.field(static=True)
+    edges: int = eqx.field(static=True)
+    nodes: tuple[Table, ...] = eqx.field(static=True)
+    left: Table = eqx.field(static=True)
+    right: Table = eqx.field(static=True)
+    edge: Table = eqx.field(static=True)
+
+    @staticmethod
+    def of(groups: Sequence[Group]) -> BlockPlan:
+        """Plan for the given constraint groups."""
+        depth = max(len(g.nodes) for g in groups)
+        joints = sum(g.n for g in groups)
+        nodes = [
+            [i for g in groups for i in (g.nodes[k] if k < len(g.nodes) else [0] * g.n)]
+            for k in range(depth)
+        ]
+        at_body: dict[int, list[tuple[int, int]]] = {}
+        for k, bodies in enumerate(nodes):
+            for joint, body in enumerate(bodies):
+                if body:
+                    at_body.setdefault(body, []).append((joint, k))
+        edge_of: dict[tuple[int, int], int] = {}
+        pairs = []
+        for ends in at_body.values():
+            for (j, kj), (i, ki) in combinations(sorted(ends), 2):
+                if i != j:
+                    edge = edge_of.setdefault((i, j), len(edge_of))
+                    pairs.append((edge, ki * joints + i, kj * joints + j))
+        pairs.sort()
+        size = max(g.rows for g in groups)
+        edges = np.array(list(edge_of), dtype=np.int64).reshape(-1, 2)
+        return BlockPlan(
+            cholesky=linalg.BlockCholesky.plan(joints, edges, size),
+            size=size,
+            joints=joints,
+            edges=len(edge_of),
+            nodes=tuple(Table.of(x) for x in nodes),
+            left=Table.of(p[1] for p in pairs),
+            right=Table.of(p[2] for p in pairs),
+            edge=Table.of(p[0] for p in pairs),
+        )
+
+    def padded(self, groups: Sequence[Group], parts: Sequence[Array]) -> Array:
+        """Rows of multipliers or residuals, group by group, as (size, joints)."""
+        wide = [
+            jnp.pad(part, ((0, self.size - g.rows), (0, 0))) if g.rows < self.size else part
+            for g, part in zip(groups, parts, strict=True)
+        ]
+        return wide[0] if len(wide) == 1 else jnp.concatenate(wide, axis=1)
+
+    def unpadded(self, groups: Sequence[Group], wide: Array) -> Array:
+        """The inverse of `padded`, flattened."""
+        out, at = [], 0
+        for g in groups:
+            out.append(wide[: g.rows, at : at + g.n].ravel())
+            at += g.n
+        return out[0] if len(out) == 1 else jnp.concatenate(out)
+
+    def schur(
+        self, groups: Sequence[Group], blocks: Any, weights: Any, bodies: Any
+    ) -> tuple[Array, Array]:
+        """Diagonal (size, size, joints) and off-diagonal (size, size, edges) blocks of S."""
+        dof, size = bodies.dof, self.size
+
+        def entry(node: int, row: int, column: int) -> Array:
+            parts = [
+                block[node][row][column]
+                if node < len(g.nodes) and row < g.rows
+                else jnp.zeros((g.n,))
+                for g, block in zip(groups, blocks, strict=True)
+            ]
+            return parts[0] if len(parts) == 1 else jnp.concatenate(parts)
+
+        depth = len(self.nodes)
+        ends = [[[entry(k, r, c) for c in range(dof)] for r in range(size)] for k in range(depth)]
+        mass = bodies.with_ground(weights.mass)
+        inertia = bodies.with_ground(weights.inertia)
+        weighed = []
+        for k, table in enumerate(self.nodes):
+            w, j = take(mass, table), take(inertia, table)
+            d = bodies.translations
+            weighed.append(
+                [[*(w * x for x in row[:d]), *bodies.apply_inertia(j, row[d:])] for row in ends[k]]
+            )
+        ends, weighed = optimization_barrier((ends, weighed))
+
+        def product(a: Sequence[Array], b: Sequence[Array]) -> Array:
+            return sum(x * y for x, y in zip(a, b, strict=True))  # pyright: ignore
+
+        filler = self._filler(groups)
+        diagonal = [[None] * size for _ in range(size)]
+        for r in range(size):
+            for s in range(r + 1):
+                value = sum(product(ends[k][r], weighed[k][s]) for k in range(depth))
+                if r == s and filler is not None:
+                    value = value + filler[r]
+                diagonal[r][s] = diagonal[s][r] = value
+        diagonal = jnp.stack([jnp.stack(row) for row in diagonal])  # pyright: ignore
+        if not self.edges:
+            return diagonal, jnp.zeros((size, size, 0))
+
+        def across(x: list[list[list[Array]]], table: Table) -> list[list[Array]]:
+            return [
+                [
+                    take(jnp.concatenate([x[k][r][c] for k in range(depth)]), table)
+                    for c in range(dof)
+                ]
+                for r in range(size)
+            ]
+
+        left, right = across(ends, self.left), across(weighed, self.right)
+        off = jnp.stack(
+            [jnp.stack([product(left[r], right[s]) for s in range(size)]) for r in range(size)]
+        )
+        if len(self.edge) > self.edges:
+            summed = jnp.zeros((size, size, self.edges))
+            off = summed.at[..., self.edge.array()].add(off)
+        return optimization_barrier((diagonal, off))
+
+    def _filler(self, groups: Sequence[Group]) -> np.ndarray | None:
+        """Ones on the diagonal of padded rows."""
+        if all(g.rows == self.size for g in groups):
+            return None
+        return np.concatenate(
+            [np.tile((np.arange(self.size) >= g.rows)[:, None], (1, g.n)) for g in groups], axis=1
+        ).astype(float)
+
+
+class BlockFactor(ConstraintFactor):
+    """Range-space solution with the block-sparse Schur complement."""
+
+    def __init__(
+        self, plan: BlockPlan, bodies: Any, blocks: Any, weights: Any, rows: Rows, redundant: bool
+    ):
+        self._plan, self._bodies, self._blocks = plan, bodies, blocks
+        self._weights, self._rows, self._redundant = weights, rows, redundant
+        self._groups = bodies.groups(rows)
+        diagonal, off = plan.schur(self._groups, blocks, weights, bodies)
+        if redundant:
+            shift = PROXIMAL * jnp.mean(jnp.stack([diagonal[r, r] for r in range(plan.size)]))
+            diagonal = diagonal + shift * jnp.eye(plan.size)[:, :, None]
+        self._factor = plan.cholesky.factor(diagonal, off)
+
+    def _jacobian(self, v: Array) -> Array:
+        return self._bodies.apply(self._blocks, v, self._rows)
+
+    def solve(self, force: Array, gamma: Array) -> tuple[Array, Array]:
+        free = self._weights.apply(self._bodies, force)
+        lam = self.multipliers(self._jacobian(free) - gamma)
+        return free - self.spread(lam), lam
+
+    def _schur_solve(self, residual: Array) -> Array:
+        plan = self._plan
+        wide = plan.padded(self._groups, self._bodies.split(residual, self._rows))
+        return plan.unpadded(self._groups, plan.cholesky.solve(self._factor, wide))
+
+    def multipliers(self, residual: Array) -> Array:
+        lam = self._schur_solve(residual)
+        if self._redundant:
+            for _ in range(PASSES):
+                lam = lam + self._schur_solve(residual - self._jacobian(self.spread(lam)))
+        return lam
+
+    def spread(self, lam: Array) -> Array:
+        total = self._bodies.apply_transpose(self._blocks, lam, self._rows)
+        return self._weights.apply(self._bodies, total)

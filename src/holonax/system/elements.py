@@ -1,0 +1,176 @@
+"""Elements: every joint and force is a pure local function of the few bodies it touches.
+
+All elements of a type are stacked into one `Group` and evaluated at once on component vectors;
+local derivatives come from forward-mode AD of the local function along the known tangents of the
+frames. So a joint is one residual function, and G, gamma and every other derivative follow.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+class Table(tuple):
+    """A static index table: hashable, compared by content."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def of(values: Any) -> Table:
+        """From a sequence of integers."""
+        return Table(int(x) for x in values)
+
+    def array(self) -> np.ndarray:
+        """As a numpy array."""
+        return np.array(self, dtype=np.int32)
+
+    def run(self) -> int | None:
+        """The first entry if the table counts up by ones, else None."""
+        first = self[0]
+        return first if all(x == first + i for i, x in enumerate(self)) else None
+
+
+def take(x: Any, table: Table) -> Any:
+    """Entries `table` of each leaf's last axis: a slice where they are consecutive, else a gather."""
+    first = table.run()
+    n = len(table)
+    if first is not None:
+        return jax.tree.map(lambda leaf: leaf[..., first : first + n], x)
+    index = table.array()
+    return jax.tree.map(lambda leaf: jnp.take(leaf, index, axis=-1), x)
+
+
+class Element(eqx.Module):
+    """Base of everything that acts between bodies."""
+
+
+class Constraint(Element):
+    """A holonomic constraint between bodies, from one residual function of their frames."""
+
+    @abc.abstractmethod
+    def residual(self, *frames: Any, t: Any) -> Any:
+        """The components that vanish, as a tuple of scalars or vectors (SI units)."""
+
+
+class RateConstraint(Element):
+    """A non-holonomic constraint, from one function linear in the bodies' velocities."""
+
+    @abc.abstractmethod
+    def rate(self, *frames: Any, t: Any) -> Any:
+        """The velocity components that vanish, as a tuple of scalars or vectors (SI units)."""
+
+
+class Force(Element):
+    """A force element: the wrenches it applies to the bodies it touches."""
+
+    @abc.abstractmethod
+    def wrenches(self, *frames: Any, t: Any) -> Sequence[tuple[Any, Any]]:
+        """One (force in world axes, torque in body axes) for each body."""
+
+    def potential(self, *frames: Any) -> Any:
+        """The energy stored in the element [J]; zero unless it declares one."""
+        return 0.0
+
+
+def components(value: Any, n: int) -> list[Any]:
+    """The scalar components of a residual, each broadcast over the `n` elements of its group."""
+    return [jnp.broadcast_to(leaf, (n,)) for leaf in jax.tree.leaves(value)]
+
+
+class Group(eqx.Module):
+    """All elements of one type, stacked: `element` has fields of shape (n,), `nodes` the bodies.
+
+    `nodes[k][i]` is the frame that node k of element i attaches to; frame 0 is the ground.
+    """
+
+    element: Any
+    nodes: tuple[Table, ...] = eqx.field(static=True)
+    names: tuple[str, ...] = eqx.field(static=True)
+    rows: int = eqx.field(static=True)
+
+    @property
+    def n(self) -> int:
+        """Number of elements."""
+        return len(self.names)
+
+    def frames(self, frames: Any) -> list[Any]:
+        """The frames of each node, gathered from those of all bodies."""
+        return [take(frames, table) for table in self.nodes]
+
+    def _value(self, frames: Sequence[Any], t: Any) -> list[Any]:
+        fun = self.element.residual if isinstance(self.element, Constraint) else self.element.rate
+        return components(fun(*frames, t=t), self.n)
+
+    @property
+    def is_holonomic(self) -> bool:
+        """Whether the group constrains positions."""
+        return isinstance(self.element, Constraint)
+
+    def residual(self, frames: Sequence[Any], t: Any) -> list[Any]:
+        """g of each element, a list over rows."""
+        return self._value(frames, t)
+
+    def rate(self, frames: Sequence[Any], t: Any) -> list[Any]:
+        """G v + g_t, or A v + b, of each element."""
+        if not self.is_holonomic:
+            return self._value(frames, t)
+        return self._derivative(self._value, frames, t)
+
+    def gamma(self, frames: Sequence[Any], t: Any) -> list[Any]:
+        """The part of -d/dt(rate) that has no acceleration in it."""
+        return [-x for x in self._derivative(self.rate, frames, t)]
+
+    def _derivative(self, fun: Any, frames: Sequence[Any], t: Any) -> list[Any]:
+        """d/dt of `fun` along the motion at constant velocity coordinates."""
+
+        def at(poses: Any, time: Any) -> list[Any]:
+            moved = [frame.with_pose(pose) for frame, pose in zip(frames, poses, strict=True)]
+            return fun(moved, time)
+
+        poses = [frame.pose for frame in frames]
+        rates = [frame.pose_rate for frame in frames]
+        t = jnp.asarray(t, dtype=float)
+        return jax.jvp(at, (poses, t), (rates, jnp.ones_like(t)))[1]
+
+    def jacobian(self, frames: Sequence[Any], t: Any) -> list[list[list[Any]]]:
+        """Local Jacobian blocks J[node][row][column], each entry a vector over the elements."""
+        return [self._block(self._value, frames, t, node) for node in range(len(frames))]
+
+    def _block(self, fun: Any, frames: Sequence[Any], t: Any, node: int) -> list[list[Any]]:
+        frame = frames[node]
+        seeds = frame.increments() if self.is_holonomic else frame.velocity_increments()
+        columns = []
+        for active, tangent, rebuild in seeds:
+
+            def at(c: Any, rebuild: Any = rebuild) -> list[Any]:
+                moved = [*frames[:node], rebuild(c), *frames[node + 1 :]]
+                return fun(moved, t)
+
+            columns.append(jax.jvp(at, (active,), (tangent,))[1])
+        return [[column[row] for column in columns] for row in range(self.rows)]
+
+    def wrenches(self, frames: Sequence[Any], t: Any) -> list[list[Any]]:
+        """Generalized forces of a force group: for each node its components over the elements."""
+        out = self.element.wrenches(*frames, t=t)
+        return [components(wrench, self.n) for wrench in out]
+
+    def potential(self, frames: Sequence[Any]) -> Any:
+        """Energy stored in all elements of a force group [J]."""
+        return jnp.sum(jnp.broadcast_to(self.element.potential(*frames), (self.n,)))
+
+
+def group_rows(element: Element, frame: Any, nodes: int) -> int:
+    """Number of constraint rows of one element, found by evaluating its shape."""
+    if isinstance(element, Force):
+        return 0
+    frames = [frame.ground() for _ in range(nodes)]
+    fun = element.residual if isinstance(element, Constraint) else element.rate  # pyright: ignore
+    out = jax.eval_shape(lambda fs: fun(*fs, t=jnp.asarray(0.0)), frames)
+    return len(jax.tree.leaves(out))

@@ -1,0 +1,272 @@
+"""Where bodies are and how they move, as every element sees them.
+
+A frame holds components, each a scalar or a vector over many bodies: position r, axes A, and the
+velocities v (of the centre of mass, world axes) and w (angular, body axes; a scalar in the plane).
+The tangents of a frame are known in closed form, dr = e_k and dA = A e~_k, so nobody
+differentiates the rotation map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..rotation import Axes2, Axes3, Vec2, Vec3, quaternion_rate, quaternion_rotated
+from ..rotation.quaternion import (
+    quaternion_axes,
+    quaternion_normalized,
+    rotation_vector_between,
+)
+from ..rotation.vectors import Scalar
+
+Active = tuple[Any, Any, Callable[[Any], Any]]  # components that move, their rates, rebuild
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Frame:
+    """A spatial body: position, axes, velocity [m/s, world] and angular velocity [rad/s, body]."""
+
+    r: Vec3
+    A: Axes3
+    v: Vec3
+    w: Vec3
+
+    dof: ClassVar[int] = 6
+    nq: ClassVar[int] = 7
+    coordinate_labels: ClassVar[tuple[str, ...]] = ("x", "y", "z", "e0", "e1", "e2", "e3")
+    velocity_labels: ClassVar[tuple[str, ...]] = ("x", "y", "z", "rx", "ry", "rz")
+
+    def point(self, s: Vec3) -> Vec3:
+        """World position of the body-fixed point `s`."""
+        return self.r + self.A @ s
+
+    def velocity(self, s: Vec3) -> Vec3:
+        """World velocity of the body-fixed point `s`."""
+        return self.v + self.A @ self.w.cross(s)
+
+    @property
+    def spin(self) -> Vec3:
+        """Angular velocity in world axes."""
+        return self.A @ self.w
+
+    def load(self, force: Vec3, at: Vec3) -> tuple[Vec3, Vec3]:
+        """The wrench (force in world axes, torque in body axes) of a world force at point `at`."""
+        return force, at.cross(self.A.T @ force)
+
+    def couple(self, torque: Vec3) -> tuple[Vec3, Vec3]:
+        """The wrench of a torque given in world axes."""
+        zero = jnp.zeros_like(torque.x)
+        return Vec3(zero, zero, zero), self.A.T @ torque
+
+    def with_pose(self, pose: Any) -> Frame:
+        """This frame at another (r, A)."""
+        return replace(self, r=pose[0], A=pose[1])
+
+    @property
+    def pose(self) -> Any:
+        """(r, A), what a configuration determines."""
+        return self.r, self.A
+
+    @property
+    def pose_rate(self) -> Any:
+        """The time derivative of `pose`."""
+        return self.v, self.A.spun(self.w)
+
+    def increments(self) -> list[Active]:
+        """The six unit increments of the pose: what moves, at which rate, how to put it back."""
+        out: list[Active] = []
+        for name in ("x", "y", "z"):
+            component = getattr(self.r, name)
+
+            def rebuild(c: Any, name: str = name) -> Frame:
+                return replace(self, r=replace(self.r, **{name: c}))
+
+            out.append((component, jnp.ones_like(component), rebuild))
+        for first, second in (("y", "z"), ("z", "x"), ("x", "y")):
+            a, b = getattr(self.A, first), getattr(self.A, second)
+
+            def turn(c: Any, first: str = first, second: str = second) -> Frame:
+                return replace(self, A=replace(self.A, **{first: c[0], second: c[1]}))
+
+            out.append(((a, b), (b, -a), turn))
+        return out
+
+    def velocity_increments(self) -> list[Active]:
+        """The six unit increments of the velocity."""
+        out: list[Active] = []
+        for field in ("v", "w"):
+            vector = getattr(self, field)
+            for name in ("x", "y", "z"):
+                component = getattr(vector, name)
+
+                def rebuild(c: Any, field: str = field, name: str = name) -> Frame:
+                    return replace(self, **{field: replace(getattr(self, field), **{name: c})})
+
+                out.append((component, jnp.ones_like(component), rebuild))
+        return out
+
+    # -- state vectors: q = (x..., y..., z..., e0..., e1..., e2..., e3...), one row a component --
+
+    @staticmethod
+    def from_state(q: Any, v: Any) -> Frame:
+        """From q (7, n) and v (6, n), rows of components over bodies."""
+        return Frame(
+            Vec3(q[0], q[1], q[2]),
+            quaternion_axes((q[3], q[4], q[5], q[6])),
+            Vec3(v[0], v[1], v[2]),
+            Vec3(v[3], v[4], v[5]),
+        )
+
+    @staticmethod
+    def ground() -> Frame:
+        """The frame that never moves, as arrays of one."""
+        o, i = np.zeros(1), np.ones(1)
+        axes = Axes3(Vec3(i, o, o), Vec3(o, i, o), Vec3(o, o, i))
+        return Frame(Vec3(o, o, o), axes, Vec3(o, o, o), Vec3(o, o, o))
+
+    @staticmethod
+    def qdot(q: Any, v: Any) -> Any:
+        """Rows of q' for rows of v."""
+        e = quaternion_rate((q[3], q[4], q[5], q[6]), Vec3(v[3], v[4], v[5]))
+        return jnp.stack([v[0], v[1], v[2], *e])
+
+    @staticmethod
+    def retract(q: Any, d: Any) -> Any:
+        """Rows of q moved by an increment: translation added, rotation vector in body axes."""
+        e = quaternion_rotated((q[3], q[4], q[5], q[6]), Vec3(d[3], d[4], d[5]))
+        return jnp.stack([q[0] + d[0], q[1] + d[1], q[2] + d[2], *e])
+
+    @staticmethod
+    def difference(p: Any, q: Any) -> Any:
+        """Rows of the increment from p to q."""
+        turn = rotation_vector_between((p[3], p[4], p[5], p[6]), (q[3], q[4], q[5], q[6]))
+        return jnp.stack([q[0] - p[0], q[1] - p[1], q[2] - p[2], *turn])
+
+    @staticmethod
+    def normalize(q: Any) -> Any:
+        """Rows of q with unit quaternions."""
+        return jnp.stack([q[0], q[1], q[2], *quaternion_normalized((q[3], q[4], q[5], q[6]))])
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class PlanarFrame:
+    """A planar body: position, angle and its cosine and sine, velocity and angular velocity."""
+
+    r: Vec2
+    angle: Scalar
+    A: Axes2
+    v: Vec2
+    w: Scalar
+
+    dof: ClassVar[int] = 3
+    nq: ClassVar[int] = 3
+    coordinate_labels: ClassVar[tuple[str, ...]] = ("x", "y", "angle")
+    velocity_labels: ClassVar[tuple[str, ...]] = ("x", "y", "angle")
+
+    def point(self, s: Vec2) -> Vec2:
+        """World position of the body-fixed point `s`."""
+        return self.r + self.A @ s
+
+    def velocity(self, s: Vec2) -> Vec2:
+        """World velocity of the body-fixed point `s`."""
+        return self.v + (self.A @ s).turned() * self.w
+
+    @property
+    def spin(self) -> Scalar:
+        """Angular velocity."""
+        return self.w
+
+    def load(self, force: Vec2, at: Vec2) -> tuple[Vec2, Scalar]:
+        """The wrench (force, torque) of a world force at the body-fixed point `at`."""
+        return force, (self.A @ at).cross(force)
+
+    def couple(self, torque: Scalar) -> tuple[Vec2, Scalar]:
+        """The wrench of a torque."""
+        zero = jnp.zeros_like(torque)
+        return Vec2(zero, zero), torque
+
+    def with_pose(self, pose: Any) -> PlanarFrame:
+        """This frame at another (r, angle, A)."""
+        return replace(self, r=pose[0], angle=pose[1], A=pose[2])
+
+    @property
+    def pose(self) -> Any:
+        """(r, angle, A), what a configuration determines."""
+        return self.r, self.angle, self.A
+
+    @property
+    def pose_rate(self) -> Any:
+        """The time derivative of `pose`."""
+        return self.v, self.w, self.A.spun(self.w)
+
+    def increments(self) -> list[Active]:
+        """The three unit increments of the pose."""
+        out: list[Active] = []
+        for name in ("x", "y"):
+            component = getattr(self.r, name)
+
+            def rebuild(c: Any, name: str = name) -> PlanarFrame:
+                return replace(self, r=replace(self.r, **{name: c}))
+
+            out.append((component, jnp.ones_like(component), rebuild))
+        one = jnp.ones_like(self.angle)
+        out.append(
+            (
+                (self.angle, self.A),
+                (one, Axes2(-self.A.s, self.A.c)),
+                lambda c: replace(self, angle=c[0], A=c[1]),
+            )
+        )
+        return out
+
+    def velocity_increments(self) -> list[Active]:
+        """The three unit increments of the velocity."""
+        out: list[Active] = []
+        for name in ("x", "y"):
+            component = getattr(self.v, name)
+
+            def rebuild(c: Any, name: str = name) -> PlanarFrame:
+                return replace(self, v=replace(self.v, **{name: c}))
+
+            out.append((component, jnp.ones_like(component), rebuild))
+        out.append((self.w, jnp.ones_like(self.w), lambda c: replace(self, w=c)))
+        return out
+
+    @staticmethod
+    def from_state(q: Any, v: Any) -> PlanarFrame:
+        """From q (3, n) and v (3, n), rows of components over bodies."""
+        axes = Axes2(jnp.cos(q[2]), jnp.sin(q[2]))
+        return PlanarFrame(Vec2(q[0], q[1]), q[2], axes, Vec2(v[0], v[1]), v[2])
+
+    @staticmethod
+    def ground() -> PlanarFrame:
+        """The frame that never moves, as arrays of one."""
+        o = np.zeros(1)
+        return PlanarFrame(Vec2(o, o), o, Axes2(np.ones(1), o), Vec2(o, o), o)
+
+    @staticmethod
+    def qdot(q: Any, v: Any) -> Any:
+        """Rows of q' for rows of v."""
+        return v
+
+    @staticmethod
+    def retract(q: Any, d: Any) -> Any:
+        """Rows of q moved by an increment."""
+        return q + d
+
+    @staticmethod
+    def difference(p: Any, q: Any) -> Any:
+        """Rows of the increment from p to q."""
+        return q - p
+
+    @staticmethod
+    def normalize(q: Any) -> Any:
+        """Rows of q as they are."""
+        return q
