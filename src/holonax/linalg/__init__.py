@@ -1,5 +1,9 @@
-"""Linear algebra inside the time loop: small dense matrices."""
+"""Linear algebra inside the time loop: small dense matrices, and block-sparse ones on a graph."""
 
+from .block import BlockCholesky as BlockCholesky
+from .block import BlockFactor as BlockFactor
+from .elimination import Elimination as Elimination
+from .elimination import eliminate as eliminate
 from .small import CholeskyFactor as CholeskyFactor
 from .small import LUFactor as LUFactor
 from .small import cholesky as cholesky

@@ -136,7 +136,7 @@ def solve(A: Array, b: Array) -> Array:
 # Every entry its own variable. The block factorisation uses these on its blocks.
 
 
-def ldl_entries(rows: Sequence[Sequence[Array]]) -> list[Array]:
+def ldl_entries(rows: Sequence[Sequence[Array] | Array]) -> list[Array]:
     """L D Lᵀ of a symmetric matrix given by the rows of its lower triangle.
 
     Returns the packed lower triangle, row by row: L below the diagonal, 1/D on it.
@@ -153,7 +153,7 @@ def ldl_entries(rows: Sequence[Sequence[Array]]) -> list[Array]:
     return [entry for row in a for entry in row]
 
 
-def ldl_entries_solve(packed: Sequence[Array], b: Sequence[Array]) -> list[Array]:
+def ldl_entries_solve(packed: Sequence[Array] | Array, b: Sequence[Array] | Array) -> list[Array]:
     """Solve with the factor that `ldl_entries` returned, b and x as lists of n components."""
     n = len(b)
     a = [[packed[i * (i + 1) // 2 + j] for j in range(i + 1)] for i in range(n)]

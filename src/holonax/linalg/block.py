@@ -1,0 +1,283 @@
+"""Block-sparse factorisation of a symmetric positive definite matrix on a graph.
+
+    S = M D Mᵀ,   D_p  = S_pp - Σ_k M_pk C_pkᵀ
+                  C_ip = S_ip - Σ_k M_ik C_pkᵀ,   M_ip = C_ip D_p⁻¹     (k < p < i)
+
+Order and fill are planned once on the host. The numeric phase is a compiled loop over index tables,
+column by column, each block gathering its own updates: a program of fixed length for any graph.
+What a step reads it reads before it writes, so that XLA updates the factor in place.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from .elimination import eliminate
+from .small import ldl_entries, ldl_entries_solve
+
+Carry = TypeVar("Carry")
+
+
+class BlockFactor(eqx.Module):
+    """A factored matrix, as `BlockCholesky.factor` returns it.
+
+    `diagonal` (b, b, n) and `off_diagonal` (b, b, E) are the matrix itself, for derivatives;
+    `pivots` (n, b(b+1)/2) the packed factors of D_p, `multipliers` (entries, b²) the blocks of M.
+    """
+
+    diagonal: Array
+    off_diagonal: Array
+    pivots: Array
+    multipliers: Array
+
+
+class BlockCholesky(eqx.Module):
+    """A planned factorisation of S x = r, S symmetric positive definite with blocks on a graph.
+
+    Made by `BlockCholesky.plan`. The tables are arrays and not part of the compiled program:
+    graphs of equal sizes share it.
+    """
+
+    order: Array
+    edges: Array
+    pointer: Array
+    row: Array
+    source: Array
+    flipped: Array
+    diagonal_pointer: Array
+    diagonal_update: Array
+    update_pointer: Array
+    row_update: Array
+    column_update: Array
+    n: int = eqx.field(static=True)
+    size: int = eqx.field(static=True)
+    edge_count: int = eqx.field(static=True)
+    entry_count: int = eqx.field(static=True)
+
+    @staticmethod
+    def plan(n: int, edges: np.ndarray, size: int) -> "BlockCholesky":
+        """Order the blocks by minimum degree and find the fill.
+
+        **Arguments**
+
+        - `n`: number of diagonal blocks.
+        - `edges`: (E, 2) integers; `edges[k] = (i, j)` says that the k-th off-diagonal block passed
+          to `factor` is the block in row i and column j. Its transpose at (j, i) is implied.
+        - `size`: b, the number of rows of every block.
+        """
+        edges = np.asarray(edges, dtype=np.int64).reshape(-1, 2)
+        _check_edges(n, edges)
+        e = eliminate(n, edges)
+        return BlockCholesky(
+            order=_table(e.order),
+            edges=jnp.asarray(edges, dtype=jnp.int32),
+            pointer=_table(e.pointer),
+            row=_table(e.order[e.row]),
+            source=_table(e.source),
+            flipped=jnp.asarray(np.append(e.flipped, False)),
+            diagonal_pointer=_table(e.diagonal_pointer),
+            diagonal_update=_table(e.diagonal_update),
+            update_pointer=_table(e.update_pointer),
+            row_update=_table(e.row_update),
+            column_update=_table(e.column_update),
+            n=n,
+            size=size,
+            edge_count=len(edges),
+            entry_count=len(e.row),
+        )
+
+    @property
+    def fill(self) -> int:
+        """Number of off-diagonal blocks of the factor that are zero in the matrix."""
+        return self.entry_count - self.edge_count
+
+    def factor(self, diagonal: Array, off_diagonal: Array) -> BlockFactor:
+        """Factor the matrix with the given blocks.
+
+        **Arguments**
+
+        - `diagonal`: (b, b, n), entry (r, c) of all diagonal blocks in a row; only r >= c is read.
+        - `off_diagonal`: (b, b, E), likewise, for the edges of the plan in their order.
+
+        A pivot that is not positive makes the solution NaN.
+        """
+        frozen = lax.stop_gradient((diagonal, off_diagonal))
+        pivots, multipliers = self._factor(*frozen)
+        return BlockFactor(diagonal, off_diagonal, pivots, multipliers)
+
+    def solve(self, factor: BlockFactor, rhs: Array) -> Array:
+        """Solve S x = r for `rhs` of shape (b, n).
+
+        Use the factor for as many right-hand sides as needed, one by one or with `jax.vmap`.
+        The derivative of the solution, in forward and in reverse mode, is
+        dx = S⁻¹ (dr - dS x)  with the same factor; the elimination itself is never differentiated.
+        """
+        frozen = lax.stop_gradient((factor.pivots, factor.multipliers))
+        return lax.custom_linear_solve(
+            lambda x: self.product(factor.diagonal, factor.off_diagonal, x),
+            rhs,
+            lambda _, r: self._solve(*frozen, r),
+            symmetric=True,
+        )
+
+    def product(self, diagonal: Array, off_diagonal: Array, x: Array) -> Array:
+        """S x for blocks as in `factor` and x of shape (b, n)."""
+        lower = jnp.tril(jnp.ones((self.size, self.size), bool))[:, :, None]
+        diagonal = jnp.where(lower, diagonal, jnp.swapaxes(diagonal, 0, 1))
+        i, j = self.edges.T
+        y = jnp.sum(diagonal * x, axis=1)
+        y = y.at[:, i].add(jnp.sum(off_diagonal * x[:, j], axis=1))
+        return y.at[:, j].add(jnp.sum(off_diagonal * x[:, None, i], axis=0))
+
+    def _factor(self, diagonal: Array, off_diagonal: Array) -> tuple[Array, Array]:
+        b = self.size
+        off_diagonal = off_diagonal.reshape(b * b, self.edge_count)
+        if self.edge_count == 0:
+            off_diagonal = jnp.zeros((b * b, 1), off_diagonal.dtype)
+        diagonal = diagonal.reshape(b * b, self.n)
+        entries = max(self.entry_count, 1)
+
+        def eliminate_column(p: Array, carry: tuple[Array, Array, Array]):
+            pivots, C, M = carry
+
+            def update_diagonal(k: Array, D: Array) -> Array:
+                e = _at(self.diagonal_update, k)
+                return _update(D, _row(M, e), _row(C, e), b)
+
+            D = _column(diagonal, _at(self.order, p))
+            D = _between(self.diagonal_pointer, p, update_diagonal, D)
+            pivot = ldl_entries([D[r * b : r * b + r + 1] for r in range(b)])
+            pivots = _put_row(pivots, p, jnp.stack(pivot))
+
+            def eliminate_entry(e: Array, carry: tuple[Array, Array]):
+                C, M = carry
+
+                def update_entry(k: Array, T: Array) -> Array:
+                    i, j = _at(self.row_update, k), _at(self.column_update, k)
+                    return _update(T, _row(M, i), _row(C, j), b)
+
+                T = self._entry(off_diagonal, e)
+                T = _between(self.update_pointer, e, update_entry, T)
+                rows = [ldl_entries_solve(pivot, T[r * b : (r + 1) * b]) for r in range(b)]
+                return _put_row(C, e, T), _put_row(M, e, _flat(rows))
+
+            C, M = _between(self.pointer, p, eliminate_entry, (C, M))
+            return pivots, C, M
+
+        zeros = jnp.zeros((entries, b * b), diagonal.dtype)
+        pivots = jnp.zeros((self.n, b * (b + 1) // 2), diagonal.dtype)
+        pivots, _, M = _each(self.n, eliminate_column, (pivots, zeros, zeros))
+        return pivots, M
+
+    def _entry(self, off_diagonal: Array, e: Array) -> Array:
+        """Block of the matrix where entry e of the factor starts from; zero where that is fill."""
+        b = self.size
+        source = _at(self.source, e)
+        block = _column(off_diagonal, jnp.maximum(source, 0))
+        across = block.reshape(b, b).T.reshape(b * b)
+        return jnp.where(source < 0, 0, jnp.where(_at(self.flipped, e), across, block))
+
+    def _solve(self, pivots: Array, multipliers: Array, rhs: Array) -> Array:
+        b = self.size
+
+        def forward(p: Array, x: Array) -> Array:
+            y = _column(x, _at(self.order, p))
+
+            def step(e: Array, x: Array) -> Array:
+                m, i = _row(multipliers, e), _at(self.row, e)
+                target = _column(x, i)
+                new = [target[r] - sum(m[r * b + c] * y[c] for c in range(b)) for r in range(b)]
+                return _put_column(x, i, jnp.stack(new))
+
+            return _between(self.pointer, p, step, x)
+
+        def backward(k: Array, x: Array) -> Array:
+            p = self.n - 1 - k
+            i = _at(self.order, p)
+            y = _column(x, i)
+            pivot = _row(pivots, p)
+            y = jnp.stack(ldl_entries_solve(pivot, y))
+
+            def step(e: Array, y: Array) -> Array:
+                m, z = _row(multipliers, e), _column(x, _at(self.row, e))
+                return jnp.stack(
+                    [y[c] - sum(m[r * b + c] * z[r] for r in range(b)) for c in range(b)]
+                )
+
+            return _put_column(x, i, _between(self.pointer, p, step, y))
+
+        x = _each(self.n, forward, rhs)
+        return _each(self.n, backward, x)
+
+
+def _check_edges(n: int, edges: np.ndarray) -> None:
+    if edges.size and (edges.min() < 0 or edges.max() >= n):
+        raise ValueError(f"an edge names a block outside 0 ... {n - 1}")
+    if np.any(edges[:, 0] == edges[:, 1]):
+        raise ValueError("an edge joins a block with itself; pass it as a diagonal block")
+    if len(np.unique(np.sort(edges, axis=1), axis=0)) < len(edges):
+        raise ValueError("an edge appears twice; add the blocks of parallel edges first")
+
+
+def _table(indices: np.ndarray) -> Array:
+    """An index table on the device, one element longer so that none is empty."""
+    return jnp.asarray(np.append(indices, 0), dtype=jnp.int32)
+
+
+# Blocks are flattened by rows.
+
+
+def _update(T: Array, M: Array, C: Array, b: int) -> Array:
+    """T - M Cᵀ."""
+    product = [
+        [sum(M[r * b + k] * C[c * b + k] for k in range(b)) for c in range(b)] for r in range(b)
+    ]
+    return T - _flat(product)
+
+
+def _flat(rows: list) -> Array:
+    return jnp.stack([entry for row in rows for entry in row])
+
+
+# Reading and writing one block at a traced index. Indices come from the plan and are in range, so
+# they are not wrapped as negative ones would be.
+
+
+def _at(table: Array, i: Array) -> Array:
+    return lax.dynamic_slice(table, (i,), (1,), allow_negative_indices=False)[0]
+
+
+def _row(A: Array, i: Array) -> Array:
+    start = (i, jnp.int32(0))
+    return lax.dynamic_slice(A, start, (1, A.shape[1]), allow_negative_indices=False)[0]
+
+
+def _column(A: Array, i: Array) -> Array:
+    start = (jnp.int32(0), i)
+    return lax.dynamic_slice(A, start, (A.shape[0], 1), allow_negative_indices=False)[:, 0]
+
+
+def _put_row(A: Array, i: Array, row: Array) -> Array:
+    start = (i, jnp.int32(0))
+    return lax.dynamic_update_slice(A, row[None], start, allow_negative_indices=False)
+
+
+def _put_column(A: Array, i: Array, column: Array) -> Array:
+    start = (jnp.int32(0), i)
+    return lax.dynamic_update_slice(A, column[:, None], start, allow_negative_indices=False)
+
+
+def _between(
+    pointer: Array, i: Array, body: Callable[[Array, Carry], Carry], start: Carry
+) -> Carry:
+    """Run the body for all k from pointer[i] to pointer[i + 1]."""
+    return lax.fori_loop(_at(pointer, i), _at(pointer, i + 1), body, start)
+
+
+def _each(n: int, body: Callable[[Array, Carry], Carry], start: Carry) -> Carry:
+    """Run the body for all p from 0 to n."""
+    return lax.fori_loop(jnp.int32(0), jnp.int32(n), body, start)

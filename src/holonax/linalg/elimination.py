@@ -1,0 +1,122 @@
+"""Symbolic elimination on a graph: in which order, with what fill, and which updates.
+
+Done once on the host with NumPy. What comes out are index tables for a numeric factorisation,
+symmetric or not, of a matrix whose blocks lie on the diagonal and on the edges of the graph.
+"""
+
+import heapq
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Elimination:
+    """The pattern of a triangular factor L, by columns in the order of elimination.
+
+    Entry e of the factor is the block in row `row[e]` and column `column[e]`, both positions in
+    the order of elimination, row > column; the entries of column p are pointer[p] ... pointer[p+1].
+    A block of L is reached by its updates, as in  L_ij = A_ij - Σ_k L_ik D_k L_jkᵀ  (k < j < i):
+
+    - diagonal block p: for the entries `diagonal_update[k]`, k from diagonal_pointer[p] to
+      diagonal_pointer[p+1] (these are the entries of row p);
+    - entry e: for the pairs of entries (`row_update[k]`, `column_update[k]`) in rows i and j of the
+      same column, k from update_pointer[e] to update_pointer[e+1].
+
+    `order[p]` is the node eliminated at position p, `position` its inverse. `source[e]` is the edge
+    that entry e starts from, or -1 where the entry is fill; `flipped[e]` says that the edge (i, j)
+    had j eliminated after i, so that its block must be transposed.
+    """
+
+    order: np.ndarray
+    position: np.ndarray
+    pointer: np.ndarray
+    row: np.ndarray
+    column: np.ndarray
+    source: np.ndarray
+    flipped: np.ndarray
+    diagonal_pointer: np.ndarray
+    diagonal_update: np.ndarray
+    update_pointer: np.ndarray
+    row_update: np.ndarray
+    column_update: np.ndarray
+
+
+def eliminate(n: int, edges: np.ndarray) -> Elimination:
+    """Plan the elimination of the graph with `n` nodes and `edges` (E, 2), by minimum degree."""
+    order, neighbours = minimum_degree(n, edges)
+    position = np.empty(n, dtype=np.int64)
+    position[order] = np.arange(n)
+    columns = [np.sort(position[list(neighbours[node])]) for node in order]
+    count = np.array([len(rows) for rows in columns], dtype=np.int64)
+    row = np.concatenate([np.zeros(0, dtype=np.int64), *columns]).astype(np.int64)
+    column = np.repeat(np.arange(n), count)
+    keys = column * n + row  # ascending, so that an entry is found by bisection
+
+    ends = position[edges]
+    low, high = ends.min(axis=1), ends.max(axis=1)
+    found = np.searchsorted(keys, low * n + high)
+    source = np.full(len(row), -1, dtype=np.int64)
+    source[found] = np.arange(len(edges))
+    flipped = np.zeros(len(row), dtype=bool)
+    flipped[found] = ends[:, 0] < ends[:, 1]
+
+    pointer = np.concatenate([[0], np.cumsum(count)])
+    first, second = _pairs(pointer, count)
+    target = np.searchsorted(keys, row[second] * n + row[first])
+    by_target = np.argsort(target, kind="stable")
+    by_row = np.argsort(row, kind="stable")
+    return Elimination(
+        order=order,
+        position=position,
+        pointer=pointer,
+        row=row,
+        column=column,
+        source=source,
+        flipped=flipped,
+        diagonal_pointer=np.searchsorted(row[by_row], np.arange(n + 1)),
+        diagonal_update=by_row,
+        update_pointer=np.searchsorted(target[by_target], np.arange(len(row) + 1)),
+        row_update=first[by_target],
+        column_update=second[by_target],
+    )
+
+
+def minimum_degree(n: int, edges: np.ndarray) -> tuple[np.ndarray, list[set[int]]]:
+    """Order of elimination by least degree, and each node's neighbours when it is eliminated.
+
+    Among equals the node whose degree fell last goes first, so that a chain is eliminated from end
+    to end and a tree branch by branch, and the numeric phase walks through memory in order.
+    """
+    neighbours: list[set[int]] = [set() for _ in range(n)]
+    for i, j in edges.tolist():
+        neighbours[i].add(j)
+        neighbours[j].add(i)
+    heap = [(len(adjacent), 0, node) for node, adjacent in enumerate(neighbours)]
+    heapq.heapify(heap)
+    latest = [0] * n
+    order: list[int] = []
+    eliminated = [False] * n
+    while heap:
+        _, stamp, node = heapq.heappop(heap)
+        if eliminated[node] or stamp != latest[node]:
+            continue
+        eliminated[node] = True
+        order.append(node)
+        clique = neighbours[node]
+        for other in clique:
+            neighbours[other] |= clique
+            neighbours[other] -= {node, other}
+            latest[other] = -len(order)
+            heapq.heappush(heap, (len(neighbours[other]), latest[other], other))
+    return np.array(order, dtype=np.int64), neighbours
+
+
+def _pairs(pointer: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All pairs of entries (e, f) of one column, e below f."""
+    first, second = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    for p in np.flatnonzero(count > 1):
+        f, e = np.triu_indices(count[p], 1)
+        first.append(pointer[p] + e)
+        second.append(pointer[p] + f)
+    return np.concatenate(first), np.concatenate(second)
