@@ -38,7 +38,7 @@ class Table(tuple):
 
 
 def take(x: Any, table: Table) -> Any:
-    """Entries `table` of each leaf's last axis: a slice where they are consecutive, else a gather."""
+    """Entries `table` of each leaf's last axis: a slice where consecutive, else a gather."""
     first = table.run()
     n = len(table)
     if first is not None:
@@ -48,34 +48,38 @@ def take(x: Any, table: Table) -> Any:
 
 
 class Element(eqx.Module):
-    """Base of everything that acts between bodies."""
+    """Base of everything that acts between bodies.
+
+    The functions below take any arguments as far as the type checker knows, so that an element
+    may name the bodies it connects.
+    """
 
 
 class Constraint(Element):
     """A holonomic constraint between bodies, from one residual function of their frames."""
 
     @abc.abstractmethod
-    def residual(self, *frames: Any, t: Any) -> Any:
-        """The components that vanish, as a tuple of scalars or vectors (SI units)."""
+    def residual(self, *frames: Any, **time: Any) -> Any:
+        """residual(*frames, t=): what vanishes, as a tuple of scalars or vectors (SI units)."""
 
 
 class RateConstraint(Element):
     """A non-holonomic constraint, from one function linear in the bodies' velocities."""
 
     @abc.abstractmethod
-    def rate(self, *frames: Any, t: Any) -> Any:
-        """The velocity components that vanish, as a tuple of scalars or vectors (SI units)."""
+    def rate(self, *frames: Any, **time: Any) -> Any:
+        """rate(*frames, t=): what vanishes, as a tuple of scalars or vectors (SI units)."""
 
 
 class Force(Element):
     """A force element: the wrenches it applies to the bodies it touches."""
 
     @abc.abstractmethod
-    def wrenches(self, *frames: Any, t: Any) -> Sequence[tuple[Any, Any]]:
-        """One (force in world axes, torque in body axes) for each body."""
+    def wrenches(self, *frames: Any, **time: Any) -> Sequence[tuple[Any, Any]]:
+        """wrenches(*frames, t=): for each body (force in world axes, torque in body axes)."""
 
-    def potential(self, *frames: Any) -> Any:
-        """The energy stored in the element [J]; zero unless it declares one."""
+    def potential(self, *frames: Any, **_: Any) -> Any:
+        """potential(*frames): the energy stored in the element [J]; zero unless it declares one."""
         return 0.0
 
 
