@@ -62,6 +62,7 @@ class Item:
     kind: Kind
     parts: tuple[tuple[str, Element, tuple[str, ...]], ...]  # (element name, element, bodies)
     bodies: tuple[str, ...]
+    point_a: np.ndarray
     point: np.ndarray
     axes: np.ndarray
 
@@ -142,10 +143,15 @@ class Description:
         elements: Sequence[Element],
         *,
         point: Any = None,
+        point_a: Any = None,
         axes: Any = None,
     ) -> str:
-        """Record a joint; `point` in the second body and `axes` in the first, for reactions."""
-        self._joints[attachment.name] = self._item(attachment, elements, point, axes)
+        """Record a joint; `point` in the second body and `axes` in the first, for reactions.
+
+        `point_a` is its point in the first body, for pictures; without it, the one that coincides
+        with `point` in the initial configuration.
+        """
+        self._joints[attachment.name] = self._item(attachment, elements, point, axes, point_a)
         return attachment.name
 
     def _force(self, attachment: Attachment, elements: Sequence[Element]) -> str:
@@ -154,8 +160,18 @@ class Description:
         return attachment.name
 
     @staticmethod
-    def _item(attachment: Attachment, elements: Sequence[Element], point: Any, axes: Any) -> Item:
+    def _item(
+        attachment: Attachment,
+        elements: Sequence[Element],
+        point: Any,
+        axes: Any,
+        point_a: Any = None,
+    ) -> Item:
         d = attachment.size
+        if point is not None and point_a is None:
+            second = attachment.bodies[min(1, len(attachment.bodies) - 1)]
+            world = second.position + second.rotation @ np.asarray(point)
+            point_a = attachment.bodies[0].to_local_point(world)
         bodies = tuple(body.name for body in attachment.bodies)
         parts = tuple((attachment.name, element, bodies) for element in elements)
         return Item(
@@ -163,6 +179,7 @@ class Description:
             attachment.kind,
             parts,
             bodies,
+            np.zeros(d) if point_a is None else np.asarray(point_a),
             np.zeros(d) if point is None else np.asarray(point),
             np.eye(d) if axes is None else np.asarray(axes),
         )

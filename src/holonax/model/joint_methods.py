@@ -22,7 +22,7 @@ class JointMethods(Description):
         """
         pair = self._pair("spherical joint", name, a, b, "spatial")
         p, q = pair.points(at, at_a, at_b)
-        return self._joint(pair, [spatial.Spherical(Vec3.of(p), Vec3.of(q))], point=q)
+        return self._joint(pair, [spatial.Spherical(Vec3.of(p), Vec3.of(q))], point_a=p, point=q)
 
     def revolute(
         self,
@@ -42,9 +42,10 @@ class JointMethods(Description):
         p, q = pair.points(at, at_a, at_b)
         if pair.kind == "planar":
             pair.refuse(axis=axis, axis_a=axis_a, axis_b=axis_b)
-            return self._joint(pair, [planar.PlanarRevolute(Vec2.of(p), Vec2.of(q))], point=q)
+            element = planar.PlanarRevolute(Vec2.of(p), Vec2.of(q))
+            return self._joint(pair, [element], point_a=p, point=q)
         ta, tb = pair.axes(axis, axis_a, axis_b)
         element = spatial.Revolute(
             Vec3.of(p), Vec3.of(q), Vec3.of(ta[:, 0]), Vec3.of(ta[:, 1]), Vec3.of(tb[:, 2])
         )
-        return self._joint(pair, [element], point=q, axes=ta)
+        return self._joint(pair, [element], point_a=p, point=q, axes=ta)

@@ -196,6 +196,7 @@ class Model(JointMethods):
         return JointMarker(
             set_index,
             (index[item.bodies[0]], index[item.bodies[min(1, len(item.bodies) - 1)]]),
+            tuple(float(x) for x in item.point_a),
             tuple(float(x) for x in item.point),
             tuple(tuple(float(x) for x in row) for row in item.axes),
             tuple(name for name, _, _ in item.parts),

@@ -59,10 +59,11 @@ class Reaction:
 
 @dataclass(frozen=True)
 class JointMarker:
-    """Where a joint sits: its point and axes in its second body, its axes in its first."""
+    """Where a joint sits: `point_a` in its first body, `point` in its second, `axes` in the first."""
 
     set_index: int
     bodies: tuple[int, int]
+    point_a: tuple[float, ...]
     point: tuple[float, ...]
     axes: tuple[tuple[float, ...], ...]
     elements: tuple[str, ...]
