@@ -59,6 +59,7 @@ class Item:
     """A joint or force of the description and the elements it becomes."""
 
     name: str
+    type: str  # what messages call it, such as "revolute joint"
     kind: Kind
     parts: tuple[tuple[str, Element, tuple[str, ...]], ...]  # (element name, element, bodies)
     bodies: tuple[str, ...]
@@ -154,9 +155,16 @@ class Description:
         self._joints[attachment.name] = self._item(attachment, elements, point, axes, point_a)
         return attachment.name
 
-    def _force(self, attachment: Attachment, elements: Sequence[Element]) -> str:
-        """Record a force."""
-        self._forces[attachment.name] = self._item(attachment, elements, None, None)
+    def _force(
+        self,
+        attachment: Attachment,
+        elements: Sequence[Element],
+        *,
+        point: Any = None,
+        point_a: Any = None,
+    ) -> str:
+        """Record a force; `point_a` and `point` in its first and second body are for pictures."""
+        self._forces[attachment.name] = self._item(attachment, elements, point, None, point_a)
         return attachment.name
 
     @staticmethod
@@ -176,6 +184,7 @@ class Description:
         parts = tuple((attachment.name, element, bodies) for element in elements)
         return Item(
             attachment.name,
+            attachment.owner.removesuffix(f" {attachment.name!r}"),
             attachment.kind,
             parts,
             bodies,

@@ -20,10 +20,11 @@ from ..system.mechanism import JointMarker, Mechanism
 from .bodies import Body, Kind, ModelError, planar_body, spatial_body, vector
 from .description import Item
 from .joint_methods import JointMethods
+from .planar_joint_methods import PlanarJointMethods
 
 
 @dataclass
-class Model(JointMethods):
+class Model(JointMethods, PlanarJointMethods):
     """A mechanism: bodies, joints and forces, all named.
 
     **Arguments:**
@@ -210,8 +211,9 @@ def _grouped(items: Any, kind: Kind, index: dict[str, int], frame: type) -> list
         if item.kind != kind:
             continue
         for part in item.parts:
-            structure = jax.tree.structure(part[1])
-            found.setdefault((type(part[1]), structure, len(part[2])), []).append(part)
+            leaves, structure = jax.tree.flatten(part[1])
+            shapes = tuple(np.shape(leaf) for leaf in leaves)
+            found.setdefault((structure, shapes, len(part[2])), []).append(part)
     groups = []
     for parts in found.values():
         names, elements, bodies = zip(*parts, strict=True)
