@@ -259,7 +259,8 @@ def attachment_axes(
     """Body-fixed triads (columns e1, e2, axis), the same in space in the initial configuration.
 
     From a world direction `axis`, or from directions in body coordinates; with the latter given
-    for both bodies the two triads need not agree yet (assembly will turn the bodies).
+    for several bodies their axes need not agree yet (assembly will turn the bodies), and each triad
+    is turned about its own axis to lie as close to the first as it can.
     """
     d = 2 if bodies[0].kind == "planar" else 3
     if axis is not None:
@@ -289,7 +290,7 @@ def attachment_axes(
         elif x is None:
             out.append(body.rotation.T @ world)
         else:
-            out.append(_triad(x))
+            out.append(_triad_near(x, body.rotation.T @ world))
     return out
 
 
@@ -298,3 +299,14 @@ def _triad(axis: np.ndarray) -> np.ndarray:
     if axis.shape == (2,):
         return np.array([[axis[0], -axis[1]], [axis[1], axis[0]]])
     return np.column_stack(perpendicular_axes(axis))
+
+
+def _triad_near(axis: np.ndarray, near: np.ndarray) -> np.ndarray:
+    """A triad along `axis`, turned about it so that it is close to the triad `near`."""
+    if axis.shape == (2,):
+        return _triad(axis)
+    e1, e2 = (e - axis * (axis @ e) for e in near.T[:2])
+    if np.linalg.norm(e1) < 0.5:  # then e2 is nearly normal to the axis
+        e1 = np.cross(e2, axis)
+    e1 = e1 / np.linalg.norm(e1)
+    return np.column_stack([e1, np.cross(axis, e1), axis])

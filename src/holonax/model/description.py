@@ -1,4 +1,4 @@
-"""The growing description behind a `Model`: named bodies, joints and forces, each checked at once."""
+"""The growing description behind a `Model`: named bodies, joints, forces, each checked at once."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from .bodies import (
     attachment_axes,
     attachment_points,
     ground_body,
+    vector,
 )
 
 
@@ -38,6 +39,36 @@ class Attachment:
         """Body-fixed points from `at` (world) or one given for each body."""
         labels = [f"at_{'abc'[i]}=" for i in range(len(given))]
         return attachment_points(self.owner, self.bodies[: len(given)], at, given, labels)
+
+    def ends(self, at: Any, at_a: Any, at_b: Any) -> list[np.ndarray]:
+        """Body-fixed points that need not coincide, one for each of two bodies.
+
+        From `at`, two world points of the initial configuration, or from body coordinates; one of
+        these may be left out and is the body's origin then.
+        """
+        if at is None or at_a is not None or at_b is not None:
+            if at is not None or (at_a is None and at_b is None):
+                return self.points(at, at_a, at_b)  # refuses, and says what to give
+            given = (("at_a", at_a), ("at_b", at_b))
+            origin = np.zeros(self.size)
+            return [origin if x is None else self.vector(what, x) for what, x in given]
+        try:
+            first, second = at
+        except (TypeError, ValueError):
+            raise ModelError(
+                f"{self.owner}: at={at!r} must be two world points, one on each body."
+            ) from None
+        worlds = self.vector("at[0]", first), self.vector("at[1]", second)
+        return [body.to_local_point(x) for body, x in zip(self.bodies, worlds, strict=True)]
+
+    def seen_from_first(self, point: np.ndarray) -> np.ndarray:
+        """A point of the second body in coordinates of the first, initial configuration."""
+        first, second = self.bodies[:2]
+        return first.to_local_point(second.position + second.rotation @ point)
+
+    def vector(self, what: str, value: Any) -> np.ndarray:
+        """`value` as a finite vector of the plane or of space."""
+        return vector(self.owner, what, value, self.size)
 
     def axes(self, axis: Any, *given: Any) -> list[np.ndarray]:
         """Body-fixed triads from `axis` (world) or one given for each body."""
@@ -131,7 +162,7 @@ class Description:
             )
         if len({body.name for body in moving}) < len(moving):
             raise ModelError(f"{owner}: it connects body {moving[0].name!r} to itself.")
-        (only,) = kinds
+        only = moving[0].kind
         full = tuple(body if isinstance(body, Body) else ground_body(only) for body in found)
         return Attachment(owner, name, only, full)
 

@@ -175,6 +175,10 @@ def group_rows(element: Element, frame: Any, nodes: int) -> int:
     if isinstance(element, Force):
         return 0
     frames = [frame.ground() for _ in range(nodes)]
-    fun = element.residual if isinstance(element, Constraint) else element.rate  # pyright: ignore
-    out = jax.eval_shape(lambda fs: fun(*fs, t=jnp.asarray(0.0)), frames)
-    return len(jax.tree.leaves(out))
+    group_of_one = jax.tree.map(lambda x: jnp.asarray(x, dtype=float)[None], element)
+
+    def value(element: Any, frames: Any) -> Any:
+        fun = element.residual if isinstance(element, Constraint) else element.rate
+        return fun(*frames, t=jnp.asarray(0.0))
+
+    return len(jax.tree.leaves(jax.eval_shape(value, group_of_one, frames)))
