@@ -19,12 +19,13 @@ from ..system.frames import Frame, PlanarFrame
 from ..system.mechanism import JointMarker, Mechanism
 from .bodies import Body, Kind, ModelError, planar_body, spatial_body, vector
 from .description import Item
+from .force_methods import ForceMethods
 from .joint_methods import JointMethods
 from .planar_joint_methods import PlanarJointMethods
 
 
 @dataclass
-class Model(JointMethods, PlanarJointMethods):
+class Model(JointMethods, PlanarJointMethods, ForceMethods):
     """A mechanism: bodies, joints and forces, all named.
 
     **Arguments:**

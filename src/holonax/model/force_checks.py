@@ -1,0 +1,189 @@
+"""Checks of what the user gives for a force; each failure is one message that names the force."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..rotation import Vec2, Vec3
+from ..system.frames import Frame, PlanarFrame
+from . import forces
+from .bodies import Body, ModelError, number, vector
+from .description import Attachment, Item
+from .joints import Cylindrical, Revolute
+
+
+def vec_of(values: np.ndarray) -> Vec2 | Vec3:
+    """The components of two or three numbers."""
+    return Vec2.of(values) if values.shape == (2,) else Vec3.of(values)
+
+
+def initial_angle(body: Body) -> float:
+    """The initial angle of a planar body."""
+    return 0.0 if body.is_ground else float(body.start[2])
+
+
+def not_negative(owner: str, what: str, value: Any) -> float:
+    """`value` as a finite number, zero or positive."""
+    x = number(owner, what, value)
+    if x < 0:
+        raise ModelError(f"{owner}: {what}={x} is negative. Give zero or a positive number.")
+    return x
+
+
+def slide_and_turn(owner: str, what: str, value: Any) -> tuple[float, float]:
+    """A number for both, or a pair (sliding, turning)."""
+    values = [value, value] if np.ndim(value) == 0 else list(vector(owner, what, value, 2))
+    first, second = (not_negative(owner, what, x) for x in values)
+    return first, second
+
+
+def spring_law(
+    pair: Attachment, stiffness: Any, damping: Any, rest: float, actuator: Any
+) -> forces.SpringLaw:
+    """The law of a spring-damper-actuator from what the user gave for it."""
+    k = not_negative(pair.owner, "stiffness", stiffness)
+    c = not_negative(pair.owner, "damping", damping)
+    load, function = 0.0, None
+    if callable(actuator):
+        function = actuator
+        scalar = jax.ShapeDtypeStruct((), jnp.float64)
+        check_shape(pair.owner, "actuator", actuator, (scalar, scalar, scalar), ())
+    elif actuator is not None:
+        load = number(pair.owner, "actuator", actuator)
+    if k == 0 and c == 0 and actuator is None:
+        raise ModelError(
+            f"{pair.owner}: it has no stiffness, no damping and no actuator. Give one of them."
+        )
+    numbers = [jnp.asarray(x) for x in (k, c, rest, load)]
+    return forces.SpringLaw(numbers[0], numbers[1], numbers[2], numbers[3], function)
+
+
+def semidefinite(owner: str, what: str, value: Any, size: int) -> jax.Array:
+    """A symmetric positive semidefinite matrix, from itself or from its diagonal."""
+    try:
+        matrix = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ModelError(f"{owner}: {what}={value!r} is not a matrix of numbers.") from None
+    if matrix.shape == (size,):
+        matrix = np.diag(matrix)
+    if matrix.shape != (size, size):
+        raise ModelError(
+            f"{owner}: {what} must be {size}x{size}, or its {size} diagonal entries; got an array "
+            f"of shape {np.shape(value)}."
+        )
+    if not np.all(np.isfinite(matrix)):
+        raise ModelError(f"{owner}: {what} is not finite. Give finite numbers.")
+    scale = float(np.max(np.abs(matrix)))
+    if np.max(np.abs(matrix - matrix.T)) > 1e-12 * scale:
+        raise ModelError(
+            f"{owner}: {what} is not symmetric. A {what} matrix must be, or it makes energy."
+        )
+    least = float(np.min(np.linalg.eigvalsh(matrix)))
+    if least < -1e-12 * scale:
+        raise ModelError(
+            f"{owner}: {what} has the negative eigenvalue {least:.6g}. Give a matrix whose "
+            "eigenvalues are zero or positive."
+        )
+    return jnp.asarray(0.5 * (matrix + matrix.T))
+
+
+def only_joint(owner: str, given: dict[str, Any]) -> None:
+    """Refuse what is said twice when a joint is named."""
+    extra = [f"{what}=" for what, value in given.items() if value is not None]
+    if extra:
+        raise ModelError(
+            f"{owner}: joint= already says where it works. Leave out {', '.join(extra)}."
+        )
+
+
+def hinge_triads(pair: Attachment, item: Item) -> list[np.ndarray]:
+    """The joint's triad in its first body and one in the second, the same in space."""
+    first, second = pair.bodies
+    e1, _, n = (second.rotation.T @ first.rotation @ item.axes).T
+    element = item.parts[0][1]
+    if isinstance(element, Revolute | Cylindrical):
+        # the second body's own axis, which differs where assembly has still to turn the bodies
+        n = np.asarray(element.m.array())
+        e1 = e1 - n * (n @ e1)
+        e1 = e1 / np.linalg.norm(e1)
+    return [item.axes, np.column_stack([e1, np.cross(n, e1), n])]
+
+
+def argument_count(owner: str, what: str, function: Any) -> int:
+    """Whether a function takes t, or t and a frame."""
+    try:
+        inspect.signature(function).bind(None)
+        return 1
+    except TypeError:
+        pass
+    except ValueError:  # a builtin without a signature
+        return 1
+    try:
+        inspect.signature(function).bind(None, None)
+        return 2
+    except TypeError:
+        raise ModelError(
+            f"{owner}: the function given as {what} must take t, or t and the body's frame."
+        ) from None
+
+
+def frame_shape(kind: str) -> Any:
+    """A frame of scalars, as far as shapes go."""
+    ground = (PlanarFrame if kind == "planar" else Frame).ground()
+    return jax.tree.map(lambda _: jax.ShapeDtypeStruct((), jnp.float64), ground)
+
+
+def check_shape(owner: str, what: str, function: Any, arguments: Any, shape: Any) -> None:
+    """Evaluate a user's function in shapes only and compare."""
+    try:
+        got = jax.eval_shape(lambda args: forces.plain(function(*args)), arguments).shape
+    except Exception as error:
+        raise ModelError(
+            f"{owner}: {what} could not be evaluated: {error} Write it with jax.numpy."
+        ) from error
+    if got != shape:
+        wanted = "one number" if shape == () else f"{shape[0]} components"
+        raise ModelError(f"{owner}: {what} must return {wanted}, got an array of shape {got}.")
+
+
+def check_value(single: Attachment, what: str, function: Any, of_state: bool, shape: Any) -> None:
+    """Check the function of an applied force or torque."""
+    arguments: tuple[Any, ...] = (jax.ShapeDtypeStruct((), jnp.float64),)
+    if of_state:
+        arguments = (*arguments, frame_shape(single.kind))
+    check_shape(single.owner, what, function, arguments, shape)
+
+
+def check_custom(group: Attachment, element: forces.Custom) -> None:
+    """Evaluate the function in shapes only: one pair of force and torque for each body."""
+    count, d = len(group.bodies), group.size
+    frames = tuple(frame_shape(group.kind) for _ in range(count))
+    extra = () if element.parameters is None else (element.parameters,)
+    time = jax.ShapeDtypeStruct((), jnp.float64)
+
+    def pairs(frames: Any, t: Any, extra: Any) -> Any:
+        out = element.function(*frames, t, *extra)
+        return [tuple(forces.plain(x) for x in pair) for pair in out]
+
+    try:
+        got = jax.eval_shape(pairs, frames, time, extra)
+    except Exception as error:
+        takes = "(frame, ..., t)" if not extra else "(frame, ..., t, parameters)"
+        raise ModelError(
+            f"{group.owner}: its function could not be evaluated as a function of {takes}: {error} "
+            "It must return a pair (force, torque) for each body; write it with jax.numpy."
+        ) from error
+    shapes = [tuple(x.shape for x in pair) for pair in got]
+    wanted = [((d,), () if group.kind == "planar" else (d,))] * count
+    if shapes != wanted:
+        raise ModelError(
+            f"{group.owner}: its function must return a pair (force, torque) for each of its "
+            f"{count} bodies, of shapes {wanted[0]}, got {shapes}."
+        )
+    if element.energy is not None:
+        check_shape(group.owner, "potential", element.energy, (*frames, *extra), ())
