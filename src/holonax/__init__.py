@@ -26,6 +26,7 @@ from .model import (
 from .result import Energy, Result
 from .simulate import simulate
 from .system import FunctionSystem, System
+from .view import animate, plot
 
 __all__ = [
     "RK4",
@@ -49,12 +50,14 @@ __all__ = [
     "Start",
     "System",
     "__version__",
+    "animate",
     "box",
     "composite",
     "consistent",
     "cylinder",
     "diagnose",
     "disc",
+    "plot",
     "point_mass",
     "rod",
     "simulate",
