@@ -24,6 +24,7 @@ from .model import (
     tube,
 )
 from .result import Energy, Result
+from .rotation import Vec2, Vec3
 from .simulate import simulate
 from .system import FunctionSystem, System
 from .view import animate, plot
@@ -49,6 +50,8 @@ __all__ = [
     "Result",
     "Start",
     "System",
+    "Vec2",
+    "Vec3",
     "__version__",
     "animate",
     "box",

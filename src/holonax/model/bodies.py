@@ -89,6 +89,12 @@ def number(owner: str, what: str, value: Any) -> float:
     return x
 
 
+def first_line(error: Exception) -> str:
+    """What went wrong inside a user's function, as one sentence."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0].rstrip('.')}." if text else f"{type(error).__name__}."
+
+
 def direction(owner: str, what: str, value: Any, size: int = 3) -> np.ndarray:
     """`value` as a unit vector, or one message that names the owner."""
     array = vector(owner, what, value, size)
@@ -280,8 +286,8 @@ def attachment_axes(
             f"{owner}: its axis is missing. Give axis= (a world direction of the initial "
             f"configuration) or {' and '.join(labels)} (body axes)."
         )
-    known = next(i for i, x in enumerate(local) if x is not None)
-    base = _triad(local[known])
+    known, first = next((i, x) for i, x in enumerate(local) if x is not None)
+    base = _triad(first)
     world = bodies[known].rotation @ base
     out = []
     for i, (body, x) in enumerate(zip(bodies, local, strict=True)):
@@ -290,7 +296,7 @@ def attachment_axes(
         elif x is None:
             out.append(body.rotation.T @ world)
         else:
-            out.append(_triad_near(x, body.rotation.T @ world))
+            out.append(triad_near(x, body.rotation.T @ world))
     return out
 
 
@@ -301,7 +307,7 @@ def _triad(axis: np.ndarray) -> np.ndarray:
     return np.column_stack(perpendicular_axes(axis))
 
 
-def _triad_near(axis: np.ndarray, near: np.ndarray) -> np.ndarray:
+def triad_near(axis: np.ndarray, near: np.ndarray) -> np.ndarray:
     """A triad along `axis`, turned about it so that it is close to the triad `near`."""
     if axis.shape == (2,):
         return _triad(axis)

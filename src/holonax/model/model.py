@@ -18,14 +18,24 @@ from ..system.elements import Element, Group, Table, group_rows
 from ..system.frames import Frame, PlanarFrame
 from ..system.mechanism import JointMarker, Mechanism
 from .bodies import Body, Kind, ModelError, planar_body, spatial_body, vector
+from .custom import CustomMethods
 from .description import Item
+from .drivers import DriverMethods
 from .force_methods import ForceMethods
 from .joint_methods import JointMethods
+from .nonholonomic import NonholonomicMethods
 from .planar_joint_methods import PlanarJointMethods
 
 
 @dataclass
-class Model(JointMethods, PlanarJointMethods, ForceMethods):
+class Model(
+    JointMethods,
+    PlanarJointMethods,
+    DriverMethods,
+    NonholonomicMethods,
+    CustomMethods,
+    ForceMethods,
+):
     """A mechanism: bodies, joints and forces, all named.
 
     **Arguments:**

@@ -1,0 +1,211 @@
+"""Joints of the user's own: one function of the frames they connect.
+
+The function sees one joint at a time (plain scalars and small arrays); `vmap` makes it serve all
+joints that share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..system.elements import Constraint, Element, Group, RateConstraint, Table, group_rows
+from ..system.frames import Frame, PlanarFrame
+from .bodies import Body, ModelError, first_line
+from .description import Attachment, Description
+
+Function = Callable[..., Any]
+
+
+def _rows(function: Function, parameters: Any, frames: Sequence[Any], t: Any) -> tuple[Any, ...]:
+    """Every number `function` returns, each over all elements of the group."""
+
+    def one(parameters: Any, frames: Any) -> Any:
+        own = () if parameters is None else (parameters,)
+        leaves = jax.tree.leaves(function(*frames, t, *own))
+        return jnp.concatenate([jnp.ravel(jnp.asarray(x, dtype=float)) for x in leaves])
+
+    return tuple(jax.vmap(one, out_axes=1)(parameters, list(frames)))
+
+
+class CustomJoint(Constraint):
+    """A holonomic constraint from a user's residual."""
+
+    parameters: Any
+    function: Function = eqx.field(static=True)
+
+    def residual(self, *frames: Any, t: Any) -> Any:
+        return _rows(self.function, self.parameters, frames, t)
+
+
+class CustomRateJoint(RateConstraint):
+    """A non-holonomic constraint from a user's function, linear in velocities."""
+
+    parameters: Any
+    function: Function = eqx.field(static=True)
+
+    def rate(self, *frames: Any, t: Any) -> Any:
+        return _rows(self.function, self.parameters, frames, t)
+
+
+class CustomMethods(Description):
+    """Mixin with the joints a user writes."""
+
+    def custom_joint(
+        self, name: str, bodies: Sequence[Any], residual: Function, parameters: Any = None
+    ) -> str:
+        """A joint of your own between any number of bodies: as many rows as numbers returned.
+
+        **Arguments:**
+
+        - `bodies`: the bodies it connects, the ground among them if need be.
+        - `residual`: ``residual(*frames, t)``, or ``residual(*frames, t, parameters)``, of one
+          frame for each body: what must vanish, as scalars, vectors or any nesting of them [SI].
+          A frame has the position `r`, the axes `A`, and ``point(s)``, the world position of the
+          body-fixed point `s`, written with `Vec2` and `Vec3`; ``.array()`` of a vector gives a
+          JAX array. It may not use velocities, and must be written with `jax.numpy`.
+        - `parameters`: numbers or arrays, nested as you like, that may be traced and
+          differentiated. Joints that share one function object are compiled as one group.
+
+        Everything else (G, gamma, reactions) follows by differentiation.
+        """
+        what = "custom joint"
+        return self._custom(what, name, bodies, residual, parameters, CustomJoint)
+
+    def custom_rate_joint(
+        self, name: str, bodies: Sequence[Any], rate: Function, parameters: Any = None
+    ) -> str:
+        """A non-holonomic joint of your own: as many rows as numbers returned.
+
+        As `custom_joint`, with ``rate(*frames, t)`` or ``rate(*frames, t, parameters)`` linear in
+        the frames' velocities: `v` [m/s, world axes], `w` [rad/s, body axes] and ``velocity(s)``
+        of the body-fixed point `s`.
+        """
+        what = "custom rate joint"
+        return self._custom(what, name, bodies, rate, parameters, CustomRateJoint)
+
+    def _custom(
+        self, what: str, name: str, bodies: Any, function: Any, parameters: Any, make: Any
+    ) -> str:
+        if isinstance(bodies, (str, Body)):
+            bodies = (bodies,)
+        group = self._attach(what, name, tuple(bodies))
+        if not callable(function):
+            raise ModelError(f"{group.owner}: {function!r} is not a function of frames and time.")
+        try:
+            numbers = jax.tree.map(lambda x: np.asarray(x, dtype=float), parameters)
+        except (TypeError, ValueError) as error:
+            raise ModelError(
+                f"{group.owner}: its parameters must be numbers or arrays: {error}"
+            ) from error
+        if not all(np.all(np.isfinite(x)) for x in jax.tree.leaves(numbers)):
+            raise ModelError(f"{group.owner}: a parameter is not finite. Give finite numbers.")
+        element = make(numbers, function)
+        _check(group, element)
+        return self._joint(group, [element], point=np.zeros(group.size))
+
+
+def _check(attachment: Attachment, element: CustomJoint | CustomRateJoint) -> None:
+    """Refuse a function that cannot be a constraint, judged in the initial configuration."""
+    owner = attachment.owner
+    what = "residual" if isinstance(element, CustomJoint) else "rate"
+    frames = [_start_frame(body) for body in attachment.bodies]
+    time = jnp.zeros(())
+    try:
+        hash(element.function)
+        single = jax.tree.map(lambda x: jnp.asarray(x)[0], frames)
+        own = () if element.parameters is None else (element.parameters,)
+        returned = jax.tree.leaves(element.function(*single, time, *own))
+        if not returned:
+            raise ModelError(f"{owner}: its {what} returns nothing. Return what must vanish.")
+        group = _group_of_one(element, attachment, frames)
+        value = np.array(group.residual(frames, time))
+        rows = np.array(group.jacobian(frames, time))
+    except ModelError:
+        raise
+    except Exception as error:
+        reason = first_line(error)
+        arguments = ", ".join([*(f"frame {b.name!r}" for b in attachment.bodies), "t"])
+        raise ModelError(
+            f"{owner}: its {what} fails: {reason} It is called with "
+            f"({arguments}{', parameters' if element.parameters is not None else ''}) and must be "
+            "written with jax.numpy."
+        ) from error
+    if not (np.all(np.isfinite(value)) and np.all(np.isfinite(rows))):
+        raise ModelError(
+            f"{owner}: its {what} or its derivative is not finite in the initial configuration. "
+            "Move the bodies, or avoid square roots and divisions that vanish there."
+        )
+    bodies = [i for i, body in enumerate(attachment.bodies) if not body.is_ground]
+    idle = np.all(rows[bodies] == 0.0, axis=(0, 2, 3))
+    if np.any(idle):
+        moved = [_nudged(frame, i) for i, frame in enumerate(frames)]
+        again = np.array(group.jacobian(moved, time))
+        idle &= np.all(again[bodies] == 0.0, axis=(0, 2, 3))
+    if np.any(idle):
+        on = "positions" if isinstance(element, CustomJoint) else "velocities"
+        raise ModelError(
+            f"{owner}: component {np.argmax(idle)} of its {what} does not depend on the {on} of "
+            "its bodies, so it constrains nothing. Remove it, or use the frames it is given."
+        )
+    _check_velocities(owner, element, group, frames, time)
+
+
+def _check_velocities(owner: str, element: Any, group: Group, frames: Any, time: Any) -> None:
+    """Refuse a residual of velocities, or a rate that is not linear in them."""
+
+    def at(scale: float) -> np.ndarray:
+        moving = [_moving(frame, scale, i) for i, frame in enumerate(frames)]
+        return np.array(group.residual(moving, time))
+
+    free, once, twice = at(0.0), at(1.0), at(2.0)
+    size = max(np.max(np.abs([free, once, twice])), 1e-300)
+    if isinstance(element, CustomJoint):
+        if not np.max(np.abs(once - free)) <= 1e-9 * size:
+            raise ModelError(
+                f"{owner}: its residual depends on velocities. Use custom_rate_joint for a "
+                "condition on velocities."
+            )
+    elif not np.max(np.abs(twice - 2 * once + free)) <= 1e-9 * size:
+        raise ModelError(f"{owner}: its rate must be linear in the velocities of its bodies.")
+
+
+def _start_frame(body: Body) -> Any:
+    """The frame of one body in the initial configuration, as arrays of one."""
+    frame = PlanarFrame if body.kind == "planar" else Frame
+    if body.is_ground:
+        return jax.tree.map(jnp.asarray, frame.ground())
+    return frame.from_state(jnp.asarray(body.start)[:, None], jnp.asarray(body.rate)[:, None])
+
+
+def _group_of_one(element: Element, attachment: Attachment, frames: Sequence[Any]) -> Group:
+    stacked = jax.tree.map(lambda x: jnp.asarray(x, dtype=float)[None], element)
+    rows = group_rows(element, type(frames[0]), len(frames))
+    nodes = tuple(Table.of((i,)) for i in range(len(frames)))
+    return Group(stacked, nodes, (attachment.name,), rows)
+
+
+def _nudged(frame: Any, i: int) -> Any:
+    """A frame a little away, the ground too: a constraint may be stationary where it starts."""
+    rates = [jnp.full((1,), 0.03 * (k + 1) / (i + 1)) for k in range(frame.dof)]
+    return _with_velocity(frame, rates).with_pose(
+        jax.tree.map(lambda x, dx: x + dx, frame.pose, _with_velocity(frame, rates).pose_rate)
+    )
+
+
+def _moving(frame: Any, scale: float, i: int) -> Any:
+    return _with_velocity(
+        frame, [jnp.full((1,), scale * (0.7 + 0.3 * k - 0.2 * i)) for k in range(frame.dof)]
+    )
+
+
+def _with_velocity(frame: Any, rates: Sequence[Any]) -> Any:
+    for k, rate in enumerate(rates):
+        _, _, rebuild = frame.velocity_increments()[k]
+        frame = rebuild(rate)
+    return frame
