@@ -12,7 +12,7 @@ import warnings
 import jax
 
 _OPTION = "xla_cpu_small_while_loop_byte_threshold"
-_THRESHOLD = 100_000
+_THRESHOLD = 10_000_000
 _FLAG = "--xla_backend_extra_options="
 
 

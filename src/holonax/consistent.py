@@ -142,14 +142,16 @@ def _full_step(system: System, q: Array, g: np.ndarray, G: np.ndarray, free: np.
 
 def _assemble_large(system: System, q: Array, t: Array, tol: float) -> Array:
     """Newton in the mass metric with the block factor, for systems too large for dense algebra."""
+    g, step = _newton_step(system, q, t)
+    size = float(jnp.max(jnp.abs(g), initial=0.0))
     for _ in range(_ITERATIONS):
+        q = _retract(system, q, -step)
+        if size <= tol or not np.isfinite(size):
+            break
         g, step = _newton_step(system, q, t)
         size = float(jnp.max(jnp.abs(g), initial=0.0))
-        if not np.isfinite(size):
-            break
-        q = _retract(system, q, -step)
-        if size <= tol:
-            return q
+    if size <= tol:
+        return q
     rows = int(_velocity_step(system, q, jnp.zeros(step.shape), t)[0].shape[0])
     raise ConstraintError(
         f"The mechanism cannot be assembled: a residual of {size:.3g} remains in "

@@ -84,7 +84,7 @@ def _retract(system: System, q: Any, step: Any) -> Any:
 def _joints_of(rows: np.ndarray, names: Sequence[str], threshold: float = 1e-6) -> tuple[str, ...]:
     """Names of the rows that take part in the given left null vectors."""
     weight = np.max(np.abs(rows), axis=1)
-    return unique([names[i] for i in np.flatnonzero(weight > threshold)])
+    return unique([names[int(i)] for i in np.flatnonzero(weight > threshold)])
 
 
 def _nearby_rank(system: System, q: Any, t: float, jacobian: np.ndarray) -> int:

@@ -87,7 +87,7 @@ class UniformSteps(diffrax.AbstractStepSizeController[None, Any]):
 class _Segment(NamedTuple):
     """What one call of the compiled program returns."""
 
-    ts: Array
+    ts: Any
     ys: Any
     t: Array
     y: Any
@@ -141,15 +141,15 @@ def _segment(
         throw=False,
         solver_state=solver_state,
     )
-    ts, ends = solution.ts if subs is not None else (None, solution.ts[1])
-    ys, last = solution.ys if subs is not None else (None, solution.ys[1])
+    saved_t: Any = solution.ts
+    saved_y: Any = solution.ys
     more = solution.result == diffrax.RESULTS.max_steps_reached
     good = solution.result == diffrax.RESULTS.successful
     return _Segment(
-        ts=ts,
-        ys=ys,
-        t=ends[0],
-        y=jax.tree.map(lambda x: x[0], last),
+        ts=saved_t[0],
+        ys=saved_y[0],
+        t=saved_t[1][0],
+        y=jax.tree.map(lambda x: x[0], saved_y[1]),
         solver_state=solution.solver_state,
         steps=solution.stats["num_steps"],
         finished=good,
@@ -164,7 +164,7 @@ def _number(name: str, value: Any, *, positive: bool) -> float:
         raise TypeError(f"simulate: {name}={value!r} must be a number [s].") from None
     if not np.isfinite(number) or (positive and number <= 0):
         raise ValueError(
-            f"simulate: {name}={number} must be a finite{', positive' if positive else ''} number [s]."
+            f"simulate: {name}={number} must be finite{' and positive' if positive else ''} [s]."
         )
     return number
 

@@ -13,6 +13,7 @@ import abc
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
+import jax
 
 from ..system.base import Array, System
 
@@ -52,10 +53,24 @@ class OdeFormulation(Formulation):
 
     def vector_field(self, t: Array, y: State, context: StepContext) -> State:
         """(q', v') for diffrax."""
-        q, v = y
-        return context.system.qdot(q, v), self.accelerations(context, t, y)[0]
+        return _vector_field(self, t, y, context)
 
     def default_integrator(self) -> Any:
         from ..integrator import RK4
 
         return RK4()
+
+
+# The time loop traces its step several times; inside a jit the work of tracing is done once.
+
+
+@jax.jit
+def _vector_field(formulation: OdeFormulation, t: Array, y: State, context: StepContext) -> State:
+    q, v = y
+    return context.system.qdot(q, v), formulation.accelerations(context, t, y)[0]
+
+
+@jax.jit
+def stabilized(formulation: OdeFormulation, t: Array, y: State, context: StepContext) -> State:
+    """`formulation.after_step`, traced once."""
+    return formulation.after_step(context, t, y)

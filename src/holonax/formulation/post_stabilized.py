@@ -104,7 +104,9 @@ class _LevelCorrection:
     """The corrections W G^T (G W G^T)^-1 of position and velocity (Eqs. 5.5, 5.6)."""
 
     def __init__(self, system: System, q: Array, t: Array, level: Level, metric: Metric):
-        self.system, self.level, self.metric = system, level, metric
+        self.system = system
+        self.level: Level = level
+        self.metric: Metric = metric
         self.factors = self._factors(q, t)
         self.spreaders = self.factors
 

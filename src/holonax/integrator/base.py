@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ..formulation.base import OdeFormulation, StepContext
+from ..formulation.base import OdeFormulation, StepContext, stabilized
 
 # A component larger than this (SI units) is a blow-up, not a mechanism.
 BLOW_UP = 1e15
@@ -43,7 +43,7 @@ class StabilizedSolver(diffrax.AbstractSolver):
         return self.solver.term_structure
 
     @property
-    def interpolation_cls(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def interpolation_cls(self) -> Any:  # pyright: ignore
         return self.solver.interpolation_cls
 
     def order(self, terms: Any) -> int | None:
@@ -71,7 +71,7 @@ class StabilizedSolver(diffrax.AbstractSolver):
         y1, error, dense, state, result = self.solver.step(
             terms, t0, t1, y0, context, solver_state[0], True
         )
-        y1 = self.formulation.after_step(context, t1, y1)
+        y1 = stabilized(self.formulation, t1, y1, context)
         size = jnp.max(jnp.stack([jnp.max(jnp.abs(x)) for x in jax.tree.leaves(y1)]))
         good = size < BLOW_UP  # false for NaN as well
         code = jnp.where(good, 0, jnp.where(jnp.isfinite(size), 2, 1))

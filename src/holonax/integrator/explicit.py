@@ -60,7 +60,7 @@ class RK4(Integrator, diffrax.AbstractERK):
     accepts: ClassVar[tuple[str, ...]] = ("ode",)
     reference: ClassVar[str] = "Kutta 1901"
 
-    tableau: ClassVar[diffrax.ButcherTableau] = _rk4_tableau
+    tableau: ClassVar[diffrax.ButcherTableau] = _rk4_tableau  # pyright: ignore
     interpolation_cls: ClassVar[Callable[..., Any]] = (
         diffrax.ThirdOrderHermitePolynomialInterpolation.from_k
     )

@@ -8,6 +8,7 @@ column by column, each block gathering its own updates: a program of fixed lengt
 What a step reads it reads before it writes, so that XLA updates the factor in place.
 """
 
+import math
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -26,7 +27,8 @@ class BlockFactor(eqx.Module):
     """A factored matrix, as `BlockCholesky.factor` returns it.
 
     `diagonal` (b, b, n) and `off_diagonal` (b, b, E) are the matrix itself, for derivatives;
-    `pivots` (n, b(b+1)/2) the packed factors of D_p, `multipliers` (entries, b²) the blocks of M.
+    `pivots` (n, b(b+1)/2) the packed factors of D_p, `multipliers` (entries, b²) the blocks of
+    M, transposed and flattened.
     """
 
     diagonal: Array
@@ -135,51 +137,49 @@ class BlockCholesky(eqx.Module):
 
     def _factor(self, diagonal: Array, off_diagonal: Array) -> tuple[Array, Array]:
         b = self.size
+        diagonal = diagonal.reshape(b * b, self.n)
         off_diagonal = off_diagonal.reshape(b * b, self.edge_count)
         if self.edge_count == 0:
-            off_diagonal = jnp.zeros((b * b, 1), off_diagonal.dtype)
-        diagonal = diagonal.reshape(b * b, self.n)
-        entries = max(self.entry_count, 1)
+            off_diagonal = jnp.zeros((b * b, 1), diagonal.dtype)
 
         def eliminate_column(p: Array, carry: tuple[Array, Array, Array]):
             pivots, C, M = carry
 
             def update_diagonal(k: Array, D: Array) -> Array:
                 e = _at(self.diagonal_update, k)
-                return _update(D, _row(M, e), _row(C, e), b)
+                return D - _product(_row(C, e), _row(M, e))
 
             D = _column(diagonal, _at(self.order, p))
             D = _between(self.diagonal_pointer, p, update_diagonal, D)
-            pivot = ldl_entries([D[r * b : r * b + r + 1] for r in range(b)])
-            pivots = _put_row(pivots, p, jnp.stack(pivot))
+            pivot = jnp.stack(ldl_entries([D[r * b : r * b + r + 1] for r in range(b)]))
 
             def eliminate_entry(e: Array, carry: tuple[Array, Array]):
                 C, M = carry
 
-                def update_entry(k: Array, T: Array) -> Array:
+                def update_entry(k: Array, block: Array) -> Array:
                     i, j = _at(self.row_update, k), _at(self.column_update, k)
-                    return _update(T, _row(M, i), _row(C, j), b)
+                    return block - _product(_row(C, j), _row(M, i))
 
-                T = self._entry(off_diagonal, e)
-                T = _between(self.update_pointer, e, update_entry, T)
-                rows = [ldl_entries_solve(pivot, T[r * b : (r + 1) * b]) for r in range(b)]
-                return _put_row(C, e, T), _put_row(M, e, _flat(rows))
+                block = self._transposed_entry(off_diagonal, e)
+                block = _between(self.update_pointer, e, update_entry, block)
+                quotient = ldl_entries_solve(pivot, block.reshape(b, b))
+                return _put_row(C, e, block), _put_row(M, e, jnp.concatenate(quotient))
 
             C, M = _between(self.pointer, p, eliminate_entry, (C, M))
-            return pivots, C, M
+            return _put_row(pivots, p, pivot), C, M
 
-        zeros = jnp.zeros((entries, b * b), diagonal.dtype)
+        blocks = jnp.zeros((max(self.entry_count, 1), b * b), diagonal.dtype)
         pivots = jnp.zeros((self.n, b * (b + 1) // 2), diagonal.dtype)
-        pivots, _, M = _each(self.n, eliminate_column, (pivots, zeros, zeros))
+        pivots, _, M = _each(self.n, eliminate_column, (pivots, blocks, blocks))
         return pivots, M
 
-    def _entry(self, off_diagonal: Array, e: Array) -> Array:
-        """Block of the matrix where entry e of the factor starts from; zero where that is fill."""
+    def _transposed_entry(self, off_diagonal: Array, e: Array) -> Array:
+        """S_ipᵀ for entry e = (i, p) of the factor; zero where that is fill."""
         b = self.size
         source = _at(self.source, e)
         block = _column(off_diagonal, jnp.maximum(source, 0))
         across = block.reshape(b, b).T.reshape(b * b)
-        return jnp.where(source < 0, 0, jnp.where(_at(self.flipped, e), across, block))
+        return jnp.where(source < 0, 0, jnp.where(_at(self.flipped, e), block, across))
 
     def _solve(self, pivots: Array, multipliers: Array, rhs: Array) -> Array:
         b = self.size
@@ -188,30 +188,23 @@ class BlockCholesky(eqx.Module):
             y = _column(x, _at(self.order, p))
 
             def step(e: Array, x: Array) -> Array:
-                m, i = _row(multipliers, e), _at(self.row, e)
-                target = _column(x, i)
-                new = [target[r] - sum(m[r * b + c] * y[c] for c in range(b)) for r in range(b)]
-                return _put_column(x, i, jnp.stack(new))
+                M, i = _row(multipliers, e).reshape(b, b), _at(self.row, e)
+                return _put_column(x, i, _column(x, i) - sum(M[c] * y[c] for c in range(b)))
 
             return _between(self.pointer, p, step, x)
 
         def backward(k: Array, x: Array) -> Array:
             p = self.n - 1 - k
             i = _at(self.order, p)
-            y = _column(x, i)
-            pivot = _row(pivots, p)
-            y = jnp.stack(ldl_entries_solve(pivot, y))
 
             def step(e: Array, y: Array) -> Array:
-                m, z = _row(multipliers, e), _column(x, _at(self.row, e))
-                return jnp.stack(
-                    [y[c] - sum(m[r * b + c] * z[r] for r in range(b)) for c in range(b)]
-                )
+                M, z = _row(multipliers, e).reshape(b, b), _column(x, _at(self.row, e))
+                return y - sum(M[:, r] * z[r] for r in range(b))
 
+            y = jnp.stack(ldl_entries_solve(_row(pivots, p), _column(x, i)))
             return _put_column(x, i, _between(self.pointer, p, step, y))
 
-        x = _each(self.n, forward, rhs)
-        return _each(self.n, backward, x)
+        return _each(self.n, backward, _each(self.n, forward, rhs))
 
 
 def _check_edges(n: int, edges: np.ndarray) -> None:
@@ -228,19 +221,16 @@ def _table(indices: np.ndarray) -> Array:
     return jnp.asarray(np.append(indices, 0), dtype=jnp.int32)
 
 
-# Blocks are flattened by rows.
+def _product(C: Array, M: Array) -> Array:
+    """(M Cᵀ)ᵀ = C Mᵀ of blocks stored as Cᵀ and Mᵀ, all flattened by rows.
 
-
-def _update(T: Array, M: Array, C: Array, b: int) -> Array:
-    """T - M Cᵀ."""
-    product = [
-        [sum(M[r * b + k] * C[c * b + k] for k in range(b)) for c in range(b)] for r in range(b)
-    ]
-    return T - _flat(product)
-
-
-def _flat(rows: list) -> Array:
-    return jnp.stack([entry for row in rows for entry in row])
+    Transposes are stored because the rank-one terms then run along contiguous memory.
+    """
+    b = math.isqrt(C.size)
+    left, right = C.reshape(b, b), M.reshape(b, b)
+    return sum(
+        (left[k][:, None] * right[k] for k in range(1, b)), left[0][:, None] * right[0]
+    ).ravel()
 
 
 # Reading and writing one block at a traced index. Indices come from the plan and are in range, so
@@ -280,4 +270,4 @@ def _between(
 
 def _each(n: int, body: Callable[[Array, Carry], Carry], start: Carry) -> Carry:
     """Run the body for all p from 0 to n."""
-    return lax.fori_loop(jnp.int32(0), jnp.int32(n), body, start)
+    return lax.fori_loop(0, n, lambda p, carry: body(jnp.asarray(p, jnp.int32), carry), start)

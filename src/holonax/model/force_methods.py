@@ -29,6 +29,7 @@ class ForceMethods(Description):
         a: Any,
         b: Any,
         *,
+        at: Any = None,
         at_a: Any = None,
         at_b: Any = None,
         stiffness: float = 0.0,
@@ -40,20 +41,20 @@ class ForceMethods(Description):
 
         **Arguments:**
 
-        - `at_a`, `at_b`: its ends in body coordinates [m]; by default the bodies' origins.
+        - `at`: its ends, (world point on `a`, world point on `b`) in the initial configuration [m],
+          or `at_a`, `at_b` in body coordinates; by default the bodies' origins.
         - `stiffness` [N/m], `damping` [N s/m].
         - `length`: free length [m]; by default the distance in the initial configuration.
         - `actuator`: a force [N] that pushes the ends apart, a number or a function of
           (t, length, speed); its power is that force times the speed of lengthening.
         """
         pair = self._pair("spring-damper", name, a, b)
-        p, q = (
-            np.zeros(pair.size) if x is None else vector(pair.owner, what, x, pair.size)
-            for x, what in ((at_a, "at_a"), (at_b, "at_b"))
-        )
-        first, second = pair.bodies
-        d = second.position + second.rotation @ q - first.position - first.rotation @ p
-        rest = float(np.linalg.norm(d)) if length is None else number(pair.owner, "length", length)
+        if at is None and at_a is None and at_b is None:
+            at_a = np.zeros(pair.size)
+        p, q = pair.ends(at, at_a, at_b)
+        if length is None:
+            length = float(np.linalg.norm(pair.seen_from_first(q) - p))
+        rest = number(pair.owner, "length", length)
         if rest < 0:
             raise ModelError(f"{pair.owner}: length={rest} is negative. Give a length in metres.")
         law = checks.spring_law(pair, stiffness, damping, rest, actuator)
@@ -274,6 +275,8 @@ class ForceMethods(Description):
             raise ModelError(
                 f"{group.owner}: parameters={parameters!r} must be numbers or arrays."
             ) from None
+        if not all(np.all(np.isfinite(x)) for x in jax.tree.leaves(parameters)):
+            raise ModelError(f"{group.owner}: a parameter is not finite. Give finite numbers.")
         element = forces.Custom(parameters, function, potential)
         checks.check_custom(group, element)
         return self._force(group, [element])

@@ -13,7 +13,8 @@ import numpy as np
 from ..consistent import Start, consistent
 from ..result import Result
 from ..simulate import simulate
-from ..system.assembly import BodySet, plan_blocks
+from ..system.assembly import BodySet
+from ..system.blocks import BlockPlan
 from ..system.elements import Element, Group, Table, group_rows
 from ..system.frames import Frame, PlanarFrame
 from ..system.mechanism import JointMarker, Mechanism
@@ -191,8 +192,8 @@ class Model(
             names=tuple(b.name for b in bodies),
             frame=frame,
             plans={
-                "all": plan_blocks(joints, solver),
-                "holonomic": plan_blocks([g for g in joints if g.is_holonomic], solver),
+                "all": BlockPlan.of(joints, solver),
+                "holonomic": BlockPlan.of([g for g in joints if g.is_holonomic], solver),
             },
         )
 

@@ -9,22 +9,19 @@ constant: mass and, in body axes, inertia about the centre of mass.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.lax import optimization_barrier
 
 from ..rotation import Vec3
 from .base import Array, ConstraintFactor, Metric, Rows
 from .blocks import BlockFactor, BlockPlan
-from .dense import DenseFactor
-from .elements import Group, Table, take
+from .elements import Group, Scatter, Table, take
 from .frames import PlanarFrame
-
-DENSE_ROWS = 32  # up to this many constraint rows the Schur complement is dense
 
 
 class BodySet(eqx.Module):
@@ -41,7 +38,7 @@ class BodySet(eqx.Module):
     forces: tuple[Group, ...]
     names: tuple[str, ...] = eqx.field(static=True)
     frame: type = eqx.field(static=True)
-    plans: dict[str, BlockPlan | None]
+    plans: dict[str, BlockPlan]
 
     @property
     def n(self) -> int:
@@ -156,15 +153,8 @@ class BodySet(eqx.Module):
         """Sum local components, local[node][component], onto the bodies; shape (dof, n)."""
         total = jnp.zeros((self.dof, self.n + 1))
         for table, parts in zip(nodes, local, strict=True):
-            if all(i == 0 for i in table):
-                continue  # everything acts on the ground
-            values = jnp.stack(parts)
-            first = table.run()
-            if first is not None:
-                after = self.n + 1 - first - len(table)
-                total = total + jnp.pad(values, ((0, 0), (first, after)))
-            else:
-                total = total.at[:, table.array()].add(values)
+            if any(table):  # else everything acts on the ground
+                total = total + Scatter.plan(table, self.n + 1)(jnp.stack(parts))
         return total[:, 1:]
 
     # -- constraints -------------------------------------------------------------------------
@@ -223,9 +213,16 @@ class BodySet(eqx.Module):
         return total.ravel()
 
     def jacobian(self, blocks: Any, rows: Rows) -> Array:
-        """G, dense."""
-        size = self.dof * self.n
-        return jax.vmap(lambda v: self.apply(blocks, v, rows))(jnp.eye(size)).T
+        """G, dense: local blocks times the static incidence of elements and bodies."""
+        parts = [jnp.zeros((0, self.dof * self.n))]
+        for group, block in zip(self.groups(rows), blocks, strict=True):
+            total = jnp.zeros((group.rows, group.n, self.dof, self.n))
+            for node, table in zip(block, group.nodes, strict=True):
+                incidence = np.eye(self.n + 1)[table.array(), 1:]
+                local = jnp.stack([jnp.stack(row, axis=-1) for row in node])
+                total = total + local[..., None] * incidence[:, None, :]
+            parts.append(total.reshape(group.rows * group.n, self.dof * self.n))
+        return jnp.concatenate(parts)
 
     def row_names(self, rows: Rows) -> list[str]:
         """The element each constraint row belongs to."""
@@ -237,43 +234,29 @@ class BodySet(eqx.Module):
         self, q: Array, t: Array, metric: Metric, rows: Rows, redundant: bool
     ) -> ConstraintFactor:
         """Prepare the saddle-point solver for these bodies."""
+        weights = Weights.of(self, metric)
         blocks = self.blocks(q, t, rows)
-        plan = self.plans[rows]
-        weights = _Weights.of(self, metric)
-        if plan is not None:
-            return BlockFactor(plan, self, blocks, weights, rows, redundant)
-        jacobian = self.jacobian(blocks, rows)
-        return DenseFactor(jacobian, partial(weights.apply, self), redundant=redundant)
+        return BlockFactor(self.plans[rows], self, blocks, weights, rows, redundant)
 
 
-def plan_blocks(groups: Sequence[Group], solver: str = "auto") -> BlockPlan | None:
-    """A block plan for many constraint rows; None where dense algebra is better."""
-    rows = sum(g.rows * g.n for g in groups)
-    if solver == "dense" or rows == 0 or (solver == "auto" and rows <= DENSE_ROWS):
-        return None
-    return BlockPlan.of(groups)
-
-
-class _Weights(eqx.Module):
+class Weights(eqx.Module):
     """The metric W: inverse masses and inertias with a zero for the ground, or ones."""
 
     mass: Array
     inertia: Array
 
     @staticmethod
-    def of(bodies: BodySet, metric: Metric) -> _Weights:
+    def of(bodies: BodySet, metric: Metric) -> Weights:
         if metric == "mass":
-            return _Weights(1.0 / bodies.mass, bodies.inverse_inertia())
+            return Weights(1.0 / bodies.mass, bodies.inverse_inertia())
         one = jnp.ones_like(bodies.mass)
         if bodies.frame is PlanarFrame:
-            return _Weights(one, one)
+            return Weights(one, one)
         zero = jnp.zeros_like(one)
-        return _Weights(one, jnp.stack([one, one, one, zero, zero, zero]))
+        return Weights(one, jnp.stack([one, one, one, zero, zero, zero]))
 
     def apply(self, bodies: BodySet, x: Array) -> Array:
-        """W x for a vector x, or for each column of a matrix x."""
-        if x.ndim == 2:
-            return jax.vmap(lambda column: self.apply(bodies, column), 1, 1)(x)
+        """W x for a vector x."""
         rows = x.reshape(-1, bodies.n)
         d = bodies.translations
         turned = bodies.apply_inertia(self.inertia, list(rows[d:]))

@@ -1,8 +1,9 @@
-"""Saddle-point solver for large mechanisms: the Schur complement over the joints, block-sparse.
+"""Saddle-point solver of mechanisms: the Schur complement over the joints, by blocks.
 
 Block (k, l) of S = G W G^T is non-zero when joints k and l share a body. The order of elimination
 and all tables are computed once on the host; the numeric phase is a compiled loop, so neither the
-program nor its compile time grows with the number of bodies.
+program nor its compile time grows with the number of bodies. Small Schur complements are gathered
+into a dense matrix instead.
 """
 
 from __future__ import annotations
@@ -16,10 +17,63 @@ import jax.numpy as jnp
 import numpy as np
 from jax.lax import optimization_barrier
 
-from .. import linalg
+from ..linalg import BlockCholesky, cholesky, cholesky_solve
 from .base import Array, ConstraintFactor, Rows
 from .dense import PASSES, PROXIMAL
-from .elements import Group, Table, take
+from .elements import Group, Scatter, Table, take
+
+DENSE_ROWS = 24  # up to this many constraint rows the Schur complement is factored dense
+
+
+class DenseSchur(eqx.Module):
+    """A small Schur complement gathered from its blocks into a dense matrix."""
+
+    joints: int = eqx.field(static=True)
+    size: int = eqx.field(static=True)
+    entries: Table = eqx.field(static=True)  # flat index of each matrix entry among the blocks
+    rows: Table = eqx.field(static=True)  # flat index of each row in (size, joints)
+
+    @staticmethod
+    def plan(groups: Sequence[Group], edges: np.ndarray, size: int) -> DenseSchur:
+        """For joints with the rows of `groups` and off-diagonal blocks at `edges`."""
+        rows = [(r, j) for j, m in enumerate(_rows_of(groups)) for r in range(m)]
+        joints, count = len(_rows_of(groups)), len(edges)
+        at = {(int(i), int(j)): e for e, (i, j) in enumerate(edges)}
+        offset, missing = size * size * joints, size * size * (joints + count)
+
+        def index(a: tuple[int, int], b: tuple[int, int]) -> int:
+            (r, i), (s, j) = a, b
+            if i == j:
+                return (r * size + s) * joints + i
+            if (i, j) in at:
+                return offset + (r * size + s) * count + at[i, j]
+            if (j, i) in at:
+                return offset + (s * size + r) * count + at[j, i]
+            return missing
+
+        return DenseSchur(
+            joints,
+            size,
+            Table.of(index(a, b) for a in rows for b in rows),
+            Table.of(r * joints + j for r, j in rows),
+        )
+
+    def factor(self, diagonal: Array, off: Array) -> Any:
+        """Cholesky factor of the assembled matrix."""
+        flat = jnp.concatenate([diagonal.ravel(), off.ravel(), jnp.zeros((1,))])
+        m = len(self.rows)
+        return cholesky(optimization_barrier(take(flat, self.entries).reshape(m, m)))
+
+    def solve(self, factor: Any, rhs: Array) -> Array:
+        """Solution as (size, joints), zero in padded rows."""
+        x = cholesky_solve(factor, take(rhs.ravel(), self.rows))
+        wide = Scatter.plan(self.rows, self.size * self.joints)(x)
+        return wide.reshape(self.size, self.joints)
+
+
+def _rows_of(groups: Sequence[Group]) -> list[int]:
+    """Number of rows of each joint."""
+    return [g.rows for g in groups for _ in range(g.n)]
 
 
 class BlockPlan(eqx.Module):
@@ -31,7 +85,7 @@ class BlockPlan(eqx.Module):
     `edge[p]`.
     """
 
-    cholesky: Any
+    solver: BlockCholesky | DenseSchur
     size: int = eqx.field(static=True)
     joints: int = eqx.field(static=True)
     edges: int = eqx.field(static=True)
@@ -41,8 +95,10 @@ class BlockPlan(eqx.Module):
     edge: Table = eqx.field(static=True)
 
     @staticmethod
-    def of(groups: Sequence[Group]) -> BlockPlan:
-        """Plan for the given constraint groups."""
+    def of(groups: Sequence[Group], solver: str = "auto") -> BlockPlan:
+        """Plan for the given constraint groups; `solver` is "auto", "dense" or "block"."""
+        if not groups:
+            return BlockPlan(DenseSchur(0, 0, Table(), Table()), 0, 0, 0, (), *[Table()] * 3)
         depth = max(len(g.nodes) for g in groups)
         joints = sum(g.n for g in groups)
         nodes = [
@@ -64,8 +120,11 @@ class BlockPlan(eqx.Module):
         pairs.sort()
         size = max(g.rows for g in groups)
         edges = np.array(list(edge_of), dtype=np.int64).reshape(-1, 2)
+        dense = solver == "dense" or (solver == "auto" and sum(_rows_of(groups)) <= DENSE_ROWS)
         return BlockPlan(
-            cholesky=linalg.BlockCholesky.plan(joints, edges, size),
+            solver=DenseSchur.plan(groups, edges, size)
+            if dense
+            else BlockCholesky.plan(joints, edges, size),
             size=size,
             joints=joints,
             edges=len(edge_of),
@@ -123,16 +182,16 @@ class BlockPlan(eqx.Module):
             return sum(x * y for x, y in zip(a, b, strict=True))  # pyright: ignore
 
         filler = self._filler(groups)
-        diagonal = [[None] * size for _ in range(size)]
+        diagonal: list[list[Any]] = [[None] * size for _ in range(size)]
         for r in range(size):
             for s in range(r + 1):
                 value = sum(product(ends[k][r], weighed[k][s]) for k in range(depth))
                 if r == s and filler is not None:
                     value = value + filler[r]
                 diagonal[r][s] = diagonal[s][r] = value
-        diagonal = jnp.stack([jnp.stack(row) for row in diagonal])  # pyright: ignore
+        stacked = jnp.stack([jnp.stack(row) for row in diagonal])
         if not self.edges:
-            return diagonal, jnp.zeros((size, size, 0))
+            return stacked, jnp.zeros((size, size, 0))
 
         def across(x: list[list[list[Array]]], table: Table) -> list[list[Array]]:
             return [
@@ -148,9 +207,8 @@ class BlockPlan(eqx.Module):
             [jnp.stack([product(left[r], right[s]) for s in range(size)]) for r in range(size)]
         )
         if len(self.edge) > self.edges:
-            summed = jnp.zeros((size, size, self.edges))
-            off = summed.at[..., self.edge.array()].add(off)
-        return optimization_barrier((diagonal, off))
+            off = Scatter.plan(self.edge, self.edges)(off)
+        return optimization_barrier((stacked, off))
 
     def _filler(self, groups: Sequence[Group]) -> np.ndarray | None:
         """Ones on the diagonal of padded rows."""
@@ -170,26 +228,32 @@ class BlockFactor(ConstraintFactor):
         self._plan, self._bodies, self._blocks = plan, bodies, blocks
         self._weights, self._rows, self._redundant = weights, rows, redundant
         self._groups = bodies.groups(rows)
+        if not self._groups:
+            return
         diagonal, off = plan.schur(self._groups, blocks, weights, bodies)
         if redundant:
             shift = PROXIMAL * jnp.mean(jnp.stack([diagonal[r, r] for r in range(plan.size)]))
             diagonal = diagonal + shift * jnp.eye(plan.size)[:, :, None]
-        self._factor = plan.cholesky.factor(diagonal, off)
+        self._factor = plan.solver.factor(diagonal, off)
 
     def _jacobian(self, v: Array) -> Array:
         return self._bodies.apply(self._blocks, v, self._rows)
 
     def solve(self, force: Array, gamma: Array) -> tuple[Array, Array]:
         free = self._weights.apply(self._bodies, force)
+        if not self._groups:
+            return free, jnp.zeros((0,))
         lam = self.multipliers(self._jacobian(free) - gamma)
         return free - self.spread(lam), lam
 
     def _schur_solve(self, residual: Array) -> Array:
         plan = self._plan
         wide = plan.padded(self._groups, self._bodies.split(residual, self._rows))
-        return plan.unpadded(self._groups, plan.cholesky.solve(self._factor, wide))
+        return plan.unpadded(self._groups, plan.solver.solve(self._factor, wide))
 
     def multipliers(self, residual: Array) -> Array:
+        if not self._groups:
+            return residual
         lam = self._schur_solve(residual)
         if self._redundant:
             for _ in range(PASSES):

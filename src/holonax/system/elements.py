@@ -47,6 +47,39 @@ def take(x: Any, table: Table) -> Any:
     return jax.tree.map(lambda leaf: jnp.take(leaf, index, axis=-1), x)
 
 
+class Scatter(eqx.Module):
+    """Sums values onto targets without XLA's scatter, which cannot be part of a compiled small loop.
+
+    Entry i of the values goes to target `targets[i]`. Where the targets are consecutive the
+    values are padded; elsewhere each target gathers what belongs to it.
+    """
+
+    count: int = eqx.field(static=True)
+    first: int | None = eqx.field(static=True)
+    sources: tuple[Table, ...] = eqx.field(static=True)
+
+    @staticmethod
+    def plan(targets: Table, count: int) -> Scatter:
+        """For values with these targets out of `count`."""
+        first = targets.run() if targets else 0
+        found: list[list[int]] = [[] for _ in range(count)]
+        for i, target in enumerate(targets):
+            found[target].append(i)
+        depth = max((len(x) for x in found), default=0)
+        missing = len(targets)  # points at an appended zero
+        layers = [Table.of(x[k] if k < len(x) else missing for x in found) for k in range(depth)]
+        return Scatter(count, first, tuple(layers))
+
+    def __call__(self, values: Any) -> Any:
+        """Sums over the last axis."""
+        size = values.shape[-1]
+        batch = [(0, 0)] * (values.ndim - 1)
+        if self.first is not None:
+            return jnp.pad(values, [*batch, (self.first, self.count - self.first - size)])
+        padded = jnp.pad(values, [*batch, (0, 1)])
+        return sum(jnp.take(padded, layer.array(), axis=-1) for layer in self.sources)
+
+
 class Element(eqx.Module):
     """Base of everything that acts between bodies.
 

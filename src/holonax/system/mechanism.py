@@ -59,7 +59,7 @@ class Reaction:
 
 @dataclass(frozen=True)
 class JointMarker:
-    """Where a joint sits: `point_a` in its first body, `point` in its second, `axes` in the first."""
+    """Where a joint sits: `point_a` and `axes` in its first body, `point` in its second."""
 
     set_index: int
     bodies: tuple[int, int]
@@ -194,14 +194,15 @@ class Mechanism(System):
         return self._constraint_rows("gamma", q, v, t, "all")
 
     def jacobian(self, q: Array, t: Array) -> Array:
-        size = sum(s.n * s.dof for s in self.sets)
-        blocks = [s.blocks(x, t, "all") for s, x in zip(self.sets, self._split_q(q), strict=True)]
-
-        def column(v: Array) -> Array:
-            parts = zip(self.sets, blocks, self._split_v(v), strict=True)
-            return self._stack_rows([s.apply(b, y, "all") for s, b, y in parts])
-
-        return jax.vmap(column, out_axes=1)(jnp.eye(size))
+        parts = zip(self.sets, self._split_q(q), strict=True)
+        each = [s.jacobian(s.blocks(x, t, "all"), "all") for s, x in parts]
+        if len(each) == 1:
+            return each[0]
+        width = [s.n * s.dof for s in self.sets]
+        padded = [
+            jnp.pad(G, ((0, 0), (sum(width[:k]), sum(width[k + 1 :])))) for k, G in enumerate(each)
+        ]
+        return self._stack_rows(padded)
 
     def constraint_force(self, q: Array, t: Array, lam: Array) -> Array:
         parts = zip(self.sets, self._split_q(q), self._unstack_rows(lam), strict=True)
@@ -315,7 +316,7 @@ class Mechanism(System):
                     r, u = motion.position, motion.velocity
                     xx, yy, zz, xy, xz, yz = inertia[:, i]
                     J = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-                    A = motion.rotation
+                    A = np.asarray(motion.rotation)
                     spin = np.einsum("nji,nj->ni", A, motion.angular_velocity) @ J
                     angular += np.einsum("nij,nj->ni", A, spin)
                 p = mass[i] * u
@@ -340,11 +341,11 @@ class Mechanism(System):
         marker = known[joint]
         k = marker.set_index
         s = self.sets[k]
-        wrench = np.asarray(_joint_wrench(self, joint, jnp.asarray(t), jnp.asarray(q), lam))
+        wrench = np.asarray(_joint_wrench(self, joint, *(jnp.asarray(x) for x in (t, q, lam))))
         body = marker.bodies[1]
         planar = s.frame is PlanarFrame
         first = self._pose(marker.bodies[0], k, q)
-        r, A = self._pose(body, k, q)
+        _, A = self._pose(body, k, q)
         d = s.translations
         force, torque = wrench[:, :d], wrench[:, d:]
         arm = np.einsum("nij,j->ni", A, np.asarray(marker.point))
@@ -424,7 +425,7 @@ def _joint_wrench(system: Mechanism, joint: str, t: Array, q: Array, lam: Array)
             total = total + _element_wrench(group, block, part, marker, s.dof)
         return total
 
-    return jax.lax.map(at, (t, q, jnp.asarray(lam)))
+    return jax.lax.map(at, (t, q, lam))
 
 
 def _element_wrench(group: Group, block: Any, part: Array, marker: JointMarker, dof: int) -> Array:
