@@ -291,12 +291,16 @@ def _run(
     saved_t: list[np.ndarray] = []
     saved_y: list[Any] = []
 
-    def keep(ts: Any, ys: Any) -> None:
+    latest = -np.inf
+
+    def keep(ts: Any, ys: Any) -> float:
+        """Append saved states; returns the time of the latest one."""
         saved_t.append(np.asarray(ts))
         saved_y.append(jax.tree.map(np.asarray, ys))
+        return float(saved_t[-1][-1]) if saved_t[-1].size else latest
 
     if times is None or times[0] == start.t:
-        keep(np.array([start.t]), jax.tree.map(lambda x: x[None], y))
+        latest = keep(np.array([start.t]), jax.tree.map(lambda x: x[None], y))
     chunks = _knot_chunks(start.t, t_end, times, size)
     steps, failed = 0, False
     segment = None
@@ -308,11 +312,13 @@ def _run(
             failed = bool(segment.failed)
             if saving:
                 ts = np.asarray(segment.ts)
-                before = np.concatenate([saved_t[-1][-1:] if saved_t else [-np.inf], ts[:-1]])
+                before = np.concatenate([[latest], ts[:-1]])
                 good = np.isfinite(ts) & (ts > before)  # drops unused and padded entries
+                if times is not None:
+                    good &= np.isin(ts, times)
                 if failed:
                     good &= ts < float(segment.t)
-                keep(ts[good], jax.tree.map(lambda x, good=good: np.asarray(x)[good], segment.ys))
+                latest = keep(ts[good], jax.tree.map(lambda x, good=good: np.asarray(x)[good], segment.ys))
             t, y, state = segment.t, segment.y, segment.solver_state
             if bool(segment.finished) or failed:
                 break
@@ -321,7 +327,7 @@ def _run(
     assert segment is not None
     if failed:
         t, steps = state[2], steps - 1  # the last good state and its time
-    if not saved_t or (float(t) > saved_t[-1][-1] and (failed or times is None)):
+    if float(t) > latest and (failed or times is None):
         keep(np.array([float(t)]), jax.tree.map(lambda x: x[None], y))
     elapsed = time.perf_counter() - began
     q, v = (np.concatenate([part[i] for part in saved_y]) for i in range(2))

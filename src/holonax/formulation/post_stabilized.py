@@ -9,9 +9,11 @@ applied to one level only, S-vel and S-pos. A second pass gives S-both^2, whose 
 
 from __future__ import annotations
 
+import copy
 from typing import Any, ClassVar, Literal
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from ..linalg import cholesky, cholesky_solve
@@ -88,16 +90,22 @@ class PostStabilized(OdeFormulation):
         q, v = state
         q = system.normalize(q)
         if self.level == "full":
-            correction = _FullCorrection(system, q, v, t)
+            first = _FullCorrection(system, q, v, t)
         else:
-            correction = _LevelCorrection(system, q, t, self.level, self.metric)
-        for n in range(self.passes):
-            if n > 0:
-                correction = correction.moved(q, v, t, self.freeze)
+            first = _LevelCorrection(system, q, t, self.level, self.metric)
+
+        def once(n: Any, state: State) -> State:
+            # One body for all passes (the first evaluates F where `first` did) compiles faster.
+            q, v = state
+            correction = first if self.passes == 1 else first.moved(q, v, t, self.freeze)
             dq, dv = correction(system.constraint(q, t), system.constraint_rate(q, v, t))
             q = q if dq is None else system.retract(q, -self.alpha * dq)
             v = v if dv is None else v - self.alpha * dv
-        return q, v
+            return q, v
+
+        if self.passes == 1:
+            return once(0, (q, v))
+        return jax.lax.fori_loop(0, self.passes, once, (q, v))
 
 
 class _LevelCorrection:
@@ -107,8 +115,7 @@ class _LevelCorrection:
         self.system = system
         self.level: Level = level
         self.metric: Metric = metric
-        self.factors = self._factors(q, t)
-        self.spreaders = self.factors
+        self.factors = self.spreaders = self._factors(q, t)
 
     def _factors(self, q: Array, t: Array) -> tuple[ConstraintFactor, ConstraintFactor]:
         """Factors for the position rows and for all rows; the same unless non-holonomic."""
@@ -120,9 +127,11 @@ class _LevelCorrection:
     def moved(self, q: Array, v: Array, t: Array, freeze: Freeze) -> _LevelCorrection:
         if freeze == "none":
             return _LevelCorrection(self.system, q, t, self.level, self.metric)
-        if freeze == "factor":
-            self.spreaders = self._factors(q, t)
-        return self
+        if freeze == "all":
+            return self
+        copied = copy.copy(self)
+        copied.spreaders = self._factors(q, t)
+        return copied
 
     def __call__(self, position: Array, rate: Array) -> tuple[Array | None, Array | None]:
         (fq, fv), (sq, sv) = self.factors, self.spreaders
@@ -152,9 +161,11 @@ class _FullCorrection:
     def moved(self, q: Array, v: Array, t: Array, freeze: Freeze) -> _FullCorrection:
         if freeze == "none":
             return _FullCorrection(self.system, q, v, t)
-        if freeze == "factor":
-            self.spreader = self._invariant_jacobian(q, v, t).T
-        return self
+        if freeze == "all":
+            return self
+        copied = copy.copy(self)
+        copied.spreader = self._invariant_jacobian(q, v, t).T
+        return copied
 
     def __call__(self, position: Array, rate: Array) -> tuple[Array, Array]:
         step = self.spreader @ cholesky_solve(self.factor, jnp.concatenate([position, rate]))

@@ -48,7 +48,7 @@ def take(x: Any, table: Table) -> Any:
 
 
 class Scatter(eqx.Module):
-    """Sums values onto targets without XLA's scatter, which cannot be part of a compiled small loop.
+    """Sums values onto targets without XLA's scatter, which cannot be in a compiled small loop.
 
     Entry i of the values goes to target `targets[i]`. Where the targets are consecutive the
     values are padded; elsewhere each target gathers what belongs to it.
