@@ -272,36 +272,58 @@ def _lu_loop(A: Array, pivot: bool):
     n = A.shape[0]
     index = jnp.arange(n)
 
-    def eliminate(k: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        A, order = carry
+    # Row k of `lower` receives the multipliers of step k. They are not exchanged by later steps;
+    # instead the substitution exchanges as the elimination did.
+    def eliminate(k: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        A, lower, exchange = carry
+        row, column = A[k], A[:, k]
         if pivot:
-            chosen = _largest(jnp.where(index < k, 0, A[:, k]), start=k)
-            swapped = jnp.where(index == k, chosen, jnp.where(index == chosen, k, index))
-            A, order = A[swapped], order[swapped]
-        below = jnp.where(index > k, A[:, k] / A[k, k], 0)
-        row = jnp.where(index > k, A[k], 0)
-        below, row = lax.optimization_barrier((below, row))
-        A = A - _outer(below, row)
-        return jnp.where((index > k)[:, None] & (index == k), below[:, None], A), order
+            chosen = _largest(jnp.where(index < k, 0, column), start=k)
+            column = _exchange(column, k, chosen)
+            A = jnp.where((index == chosen)[:, None], row, A).at[k].set(A[chosen])
+            row = A[k]
+            exchange = exchange.at[k].set(chosen)
+        below = jnp.where(index > k, column / row[k], 0)
+        right = jnp.where(index > k, row, 0)
+        below, right = lax.optimization_barrier((below, right))
+        return A - _outer(below, right), lower.at[k].set(below), exchange
 
-    A, order = lax.fori_loop(0, n, eliminate, (A, index.astype(jnp.int32)))
+    start = (A, jnp.zeros_like(A), jnp.zeros(n, jnp.int32))
+    A, lower, exchange = lax.fori_loop(0, n, eliminate, start)
     reciprocals = 1 / jnp.diagonal(A)
-    # Both triangles by rows of unit upper triangular matrices: Lᵀ, and U with its pivots out.
-    lower, upper = jnp.tril(A, -1).T, jnp.triu(_scale_rows(reciprocals, A), 1)
-    return (lower,), (upper,), reciprocals, (order,) if pivot else ()
+    upper = jnp.triu(_scale_rows(reciprocals, A), 1)
+    return (lower,), (upper,), reciprocals, (exchange,) if pivot else ()
 
 
 def _lu_loop_solve(factor: LUFactor, b: Array) -> Array:
-    if factor.exchange:
-        b = b[factor.exchange[0]]
-    y = _forward(factor.lower[0], b)
-    return _backward(factor.upper[0], _scale_rows(factor.reciprocals, y))
+    (lower,), (upper,) = factor.lower, factor.upper
+
+    def step(k: Array, y: Array) -> Array:
+        if factor.exchange:
+            y = _exchange(y, k, factor.exchange[0][k])
+        return y - _outer(lower[k], y[k])
+
+    y = lax.fori_loop(0, b.shape[0] - 1, step, b)
+    return _backward(upper, _scale_rows(factor.reciprocals, y))
 
 
 def _lu_loop_solve_transposed(factor: LUFactor, b: Array) -> Array:
-    y = _scale_rows(factor.reciprocals, _forward(factor.upper[0], b))
-    x = _backward(factor.lower[0], y)
-    return x[jnp.argsort(factor.exchange[0])] if factor.exchange else x
+    (lower,), (upper,) = factor.lower, factor.upper
+    n = b.shape[0]
+
+    def step(m: Array, x: Array) -> Array:
+        k = n - 2 - m
+        x = x.at[k].add(-_inner(lower[k], x))
+        return _exchange(x, k, factor.exchange[0][k]) if factor.exchange else x
+
+    y = _scale_rows(factor.reciprocals, _forward(upper, b))
+    return lax.fori_loop(0, n - 1, step, y)
+
+
+def _exchange(x: Array, i: Array, j: Array) -> Array:
+    """x with entries i and j exchanged."""
+    index = jnp.arange(x.shape[0]).reshape((-1,) + (1,) * (x.ndim - 1))
+    return jnp.where(index == i, x[j], jnp.where(index == j, x[i], x))
 
 
 def _forward(upper: Array, b: Array) -> Array:
