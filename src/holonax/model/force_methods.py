@@ -155,18 +155,13 @@ class ForceMethods(Description):
         first, second = pair.bodies
         if pair.kind == "planar":
             u = np.array([1.0, 0.0]) if axes is None else direction(pair.owner, "axes", axes, 2)
-            element = forces.PlanarBushing(
-                checks.vec_of(p),
-                checks.vec_of(q),
-                K,
-                C,
-                Vec2.of(first.to_local_direction(u)),
-                checks.initial_angle(second) - checks.initial_angle(first),
-            )
+            u = first.to_local_direction(u)
+            turn = checks.initial_angle(second) - checks.initial_angle(first)
+            element = forces.PlanarBushing(Vec2.of(p), Vec2.of(q), Vec2.of(u), turn, K, C)
         else:
             T = rotation_matrix(pair.owner, axes)
             Ta, Tb = Axes3.of(first.rotation.T @ T), Axes3.of(second.rotation.T @ T)
-            element = forces.Bushing(checks.vec_of(p), checks.vec_of(q), K, C, Ta, Tb)
+            element = forces.Bushing(Vec3.of(p), Vec3.of(q), Ta, Tb, K, C)
         return self._force(pair, [element], point=q, point_a=p)
 
     def force(

@@ -7,13 +7,13 @@ wrenches agree exactly, so that energy can be accounted for to round-off.
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Callable
 from typing import Any, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.lax import optimization_barrier
 
 from ..rotation import Vec2, Vec3
 from ..rotation.vectors import Axes3, Scalar
@@ -129,61 +129,81 @@ class TorsionSpring(Force):
 # -- bushings --------------------------------------------------------------------------------
 
 
-class _Elastic(Force):
-    """Load -K x - C x' on a deformation x of the place of one marker seen from another."""
+class Bushing(Force):
+    """Bushing in space: load -K x - C x' on the place of one marker seen from another.
 
-    p: Vector
-    q: Vector
-    stiffness: Scalar  # a square matrix for each element
-    damping: Scalar
-
-    @abc.abstractmethod
-    def deformation(self, a: AnyFrame, b: AnyFrame) -> list[Scalar]:
-        """x: displacement [m] and rotation [rad] of the second marker seen from the first."""
-
-    def wrenches(self, a: AnyFrame, b: AnyFrame, *, t: Any) -> list[Wrench]:
-        def at(poses: Any) -> list[Scalar]:
-            return self.deformation(a.with_pose(poses[0]), b.with_pose(poses[1]))
-
-        poses, rates = (a.pose, b.pose), (a.pose_rate, b.pose_rate)
-        speed = jax.jvp(at, (poses,), (rates,))[1]
-        x, pull_back = jax.vjp(at, poses)
-        elastic, viscous = _times(self.stiffness, x), _times(self.damping, speed)
-        (first, second) = pull_back([-k - c for k, c in zip(elastic, viscous, strict=True)])[0]
-        return [_wrench_along(a, first), _wrench_along(b, second)]
-
-    def potential(self, a: AnyFrame, b: AnyFrame) -> Any:
-        x = self.deformation(a, b)
-        return 0.5 * sum(u * w for u, w in zip(x, _times(self.stiffness, x), strict=True))
-
-
-class Bushing(_Elastic):
-    """Bushing in space: x is the displacement of the second marker in the axes of the first, and
-    the rotation vector that turns the first marker into the second.
-
-    `Ta` and `Tb` are the markers' axes in their bodies.
+    x is the displacement d of the second marker in the axes of the first, and the rotation vector
+    phi that turns the first marker into the second. `Ta` and `Tb` are the markers' axes in their
+    bodies. With w the angular velocity of the second seen from the first, phi' = D(phi) w, and the
+    torque of a load m on phi is D(phi)^T m.
     """
 
+    p: Vec3
+    q: Vec3
     Ta: Axes3
     Tb: Axes3
+    stiffness: Scalar  # (..., 6, 6)
+    damping: Scalar
 
-    def deformation(self, a: Frame, b: Frame) -> list[Scalar]:
-        d = a.A.T @ (b.point(self.q) - a.point(self.p))
-        T = self.Ta.T
-        turn = Axes3(*(T @ (a.A.T @ (b.A @ c)) for c in (self.Tb.x, self.Tb.y, self.Tb.z)))
-        return [*(T @ d), *_rotation_vector(turn)]
+    def _deformation(self, a: Frame, b: Frame) -> tuple[Vec3, Vec3]:
+        d = self.Ta.T @ (a.A.T @ (b.point(self.q) - a.point(self.p)))
+        columns = (self.Tb.x, self.Tb.y, self.Tb.z)
+        turn = Axes3(*(self.Ta.T @ (a.A.T @ (b.A @ column)) for column in columns))
+        return d, _rotation_vector(turn)
+
+    def wrenches(self, a: Frame, b: Frame, *, t: Any) -> list[Wrench]:
+        d, phi = optimization_barrier(self._deformation(a, b))
+        under = a.A.T @ (b.point(self.q) - a.r)  # the point of a where q is now
+        to_marker = lambda x: self.Ta.T @ (a.A.T @ x)  # noqa: E731
+        sliding = to_marker(b.velocity(self.q) - a.velocity(under))
+        turning = _rotation_rate(phi, to_marker(b.spin - a.spin), -0.5)
+        x, speed = [*d, *phi], [*sliding, *turning]
+        pairs = zip(_times(self.stiffness, x), _times(self.damping, speed), strict=True)
+        load = [-k - c for k, c in pairs]
+        force = a.A @ (self.Ta @ Vec3(*load[:3]))
+        torque = a.A @ (self.Ta @ _rotation_rate(phi, Vec3(*load[3:]), 0.5))
+        return [
+            _sum(a.load(-force, under), a.couple(-torque)),
+            _sum(b.load(force, self.q), b.couple(torque)),
+        ]
+
+    def potential(self, a: Frame, b: Frame) -> Any:
+        d, phi = self._deformation(a, b)
+        return _quadratic(self.stiffness, [*d, *phi])
 
 
-class PlanarBushing(_Elastic):
-    """Bushing in the plane: x is the displacement along u and across it, and the angle beyond
-    `angle`, all of the second body seen from the first."""
+class PlanarBushing(Force):
+    """Bushing in the plane: x is the displacement along `u` of the first body and across it, and
+    the angle beyond `angle`, all of the second body seen from the first."""
 
+    p: Vec2
+    q: Vec2
     u: Vec2
     angle: Scalar
+    stiffness: Scalar  # (..., 3, 3)
+    damping: Scalar
 
-    def deformation(self, a: PlanarFrame, b: PlanarFrame) -> list[Scalar]:
+    def _deformation(self, a: PlanarFrame, b: PlanarFrame) -> list[Scalar]:
         d = a.A.T @ (b.point(self.q) - a.point(self.p))
         return [self.u.dot(d), self.u.cross(d), b.angle - a.angle - self.angle]
+
+    def wrenches(self, a: PlanarFrame, b: PlanarFrame, *, t: Any) -> list[Wrench]:
+        under = a.A.T @ (b.point(self.q) - a.r)  # the point of a where q is now
+        sliding = a.A.T @ (b.velocity(self.q) - a.velocity(under))
+        speed = [self.u.dot(sliding), self.u.cross(sliding), b.w - a.w]
+        elastic, viscous = (
+            _times(self.stiffness, self._deformation(a, b)),
+            _times(self.damping, speed),
+        )
+        along, across, torque = (-k - c for k, c in zip(elastic, viscous, strict=True))
+        force = a.A @ (self.u * along + self.u.turned() * across)
+        return [
+            _sum(a.load(-force, under), a.couple(-torque)),
+            _sum(b.load(force, self.q), b.couple(torque)),
+        ]
+
+    def potential(self, a: PlanarFrame, b: PlanarFrame) -> Any:
+        return _quadratic(self.stiffness, self._deformation(a, b))
 
 
 def _times(matrix: Any, x: list[Scalar]) -> list[Scalar]:
@@ -192,18 +212,13 @@ def _times(matrix: Any, x: list[Scalar]) -> list[Scalar]:
     return [sum(matrix[..., i, j] * x[j] for j in n) for i in n]
 
 
-def _wrench_along(frame: AnyFrame, cotangent: Any) -> Wrench:
-    """The wrench whose power is that of a cotangent of the frame's pose: dr = v, dA = A w~."""
-    if isinstance(frame, PlanarFrame):
-        force, torque, axes = cotangent
-        return force, torque + frame.A.c * axes.s - frame.A.s * axes.c
-    force, axes = cotangent
-    A = frame.A
-    return force, Vec3(
-        axes.y.dot(A.z) - axes.z.dot(A.y),
-        axes.z.dot(A.x) - axes.x.dot(A.z),
-        axes.x.dot(A.y) - axes.y.dot(A.x),
-    )
+def _quadratic(matrix: Any, x: list[Scalar]) -> Scalar:
+    """x^T matrix x / 2."""
+    return 0.5 * sum(u * w for u, w in zip(x, _times(matrix, x), strict=True))
+
+
+def _sum(first: Wrench, second: Wrench) -> Wrench:
+    return first[0] + second[0], first[1] + second[1]
 
 
 def _rotation_vector(R: Axes3) -> Vec3:
@@ -216,6 +231,22 @@ def _rotation_vector(R: Axes3) -> Vec3:
     # angle / sin(angle): the series of asin(s)/s, to 1e-21 where it is used
     series = 1 + s2 * (1 / 6 + s2 * (3 / 40 + s2 * (15 / 336 + s2 * (105 / 3456))))
     return s * jnp.where(small, series, jnp.arctan2(root, jnp.where(small, 0.0, c)) / root)
+
+
+def _rotation_rate(phi: Vec3, w: Vec3, half: float) -> Vec3:
+    """w + half phi x w + c phi x (phi x w): D(phi) w for half = -1/2, D(phi)^T w for 1/2.
+
+    c = (1 - (f/2) cot(f/2)) / f^2 with f = |phi|.
+    """
+    f2 = phi.dot(phi)
+    small = f2 < 1e-2
+    safe = jnp.where(small, 1.0, f2)
+    f = 0.5 * jnp.sqrt(safe)
+    # the series of c, to 1e-19 where it is used
+    series = 1 / 12 + f2 * (1 / 720 + f2 * (1 / 30240 + f2 * (1 / 1209600 + f2 * (1 / 47900160))))
+    c = jnp.where(small, series, (1 - f * jnp.cos(f) / jnp.sin(f)) / safe)
+    turned = phi.cross(w)
+    return w + turned * half + phi.cross(turned) * c
 
 
 # -- resistance in joints --------------------------------------------------------------------
