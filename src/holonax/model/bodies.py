@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .._messages import shown
 from ..rotation import perpendicular_axes, quaternion_from_axes
 from .inertia import MassProperties, check_inertia
 
@@ -68,7 +69,9 @@ def vector(owner: str, what: str, value: Any, size: int) -> np.ndarray:
     try:
         array = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
-        raise ModelError(f"{owner}: {what}={value!r} is not a vector of {size} numbers.") from None
+        raise ModelError(
+            f"{owner}: {what}={shown(value)} is not a vector of {size} numbers."
+        ) from None
     if array.shape != (size,):
         raise ModelError(
             f"{owner}: {what} must have {size} components, got an array of shape {array.shape}."
@@ -83,16 +86,10 @@ def number(owner: str, what: str, value: Any) -> float:
     try:
         x = float(value)
     except (TypeError, ValueError):
-        raise ModelError(f"{owner}: {what}={value!r} is not a number.") from None
+        raise ModelError(f"{owner}: {what}={shown(value)} is not a number.") from None
     if not np.isfinite(x):
         raise ModelError(f"{owner}: {what}={x} is not finite. Give a finite number.")
     return x
-
-
-def first_line(error: Exception) -> str:
-    """What went wrong inside a user's function, as one sentence."""
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0].rstrip('.')}." if text else f"{type(error).__name__}."
 
 
 def direction(owner: str, what: str, value: Any, size: int = 3) -> np.ndarray:
@@ -136,8 +133,8 @@ def rotation_matrix(owner: str, value: Any) -> np.ndarray:
     ):
         return array
     raise ModelError(
-        f"{owner}: rotation={value!r} is not understood. Give a quaternion (e0, e1, e2, e3), a "
-        "rotation vector, or a 3x3 rotation matrix (orthogonal, determinant +1)."
+        f"{owner}: rotation={shown(value)} is not understood. Give a quaternion (e0, e1, e2, "
+        "e3), a rotation vector, or a 3x3 rotation matrix (orthogonal, determinant +1)."
     )
 
 
@@ -162,6 +159,17 @@ def _mass_and_inertia(owner: str, mass: Any, inertia: Any, kind: Kind) -> tuple[
     return mass, inertia
 
 
+def _numbers(owner: str, what: str, value: Any) -> np.ndarray:
+    """`value` as an array of numbers; its shape and signs are for `check_inertia`."""
+    try:
+        return np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ModelError(
+            f"{owner}: {what}={shown(value)} is not made of numbers. Give numbers, or "
+            "MassProperties such as hx.box(...) as the mass."
+        ) from None
+
+
 def spatial_body(
     name: str,
     mass: Any,
@@ -174,12 +182,12 @@ def spatial_body(
     """A validated spatial body; angular velocity in world axes."""
     owner = f"body {name!r}"
     mass, inertia = _mass_and_inertia(owner, mass, inertia, "spatial")
-    inertia = np.asarray(inertia, dtype=float)
+    mass, inertia = _numbers(owner, "mass", mass), _numbers(owner, "inertia", inertia)
     if inertia.shape == (3,):
         inertia = np.diag(inertia)
     try:
-        check_inertia(owner, mass, inertia)
-    except (ValueError, TypeError) as error:
+        check_inertia(name, mass, inertia)
+    except ValueError as error:
         raise ModelError(str(error)) from None
     A = rotation_matrix(owner, rotation)
     r = vector(owner, "position", position, 3)
@@ -204,9 +212,10 @@ def planar_body(
     """A validated planar body."""
     owner = f"body {name!r}"
     mass, inertia = _mass_and_inertia(owner, mass, inertia, "planar")
+    mass, inertia = _numbers(owner, "mass", mass), _numbers(owner, "inertia", inertia)
     try:
-        check_inertia(owner, mass, inertia, planar=True)
-    except (ValueError, TypeError) as error:
+        check_inertia(name, mass, inertia, planar=True)
+    except ValueError as error:
         raise ModelError(str(error)) from None
     theta = number(owner, "angle", angle)
     r = vector(owner, "position", position, 2)

@@ -14,9 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._messages import explained, shown
 from ..system.elements import Constraint, Element, Group, RateConstraint, Table, group_rows
 from ..system.frames import Frame, PlanarFrame
-from .bodies import Body, ModelError, first_line
+from .bodies import Body, ModelError
 from .description import Attachment, Description
 
 Function = Callable[..., Any]
@@ -96,13 +97,15 @@ class CustomMethods(Description):
             bodies = (bodies,)
         group = self._attach(what, name, tuple(bodies))
         if not callable(function):
-            raise ModelError(f"{group.owner}: {function!r} is not a function of frames and time.")
+            raise ModelError(
+                f"{group.owner}: {shown(function)} is not a function of frames and time."
+            )
         try:
             numbers = jax.tree.map(lambda x: np.asarray(x, dtype=float), parameters)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError):
             raise ModelError(
-                f"{group.owner}: its parameters must be numbers or arrays: {error}"
-            ) from error
+                f"{group.owner}: parameters={shown(parameters)} must be numbers or arrays."
+            ) from None
         if not all(np.all(np.isfinite(x)) for x in jax.tree.leaves(numbers)):
             raise ModelError(f"{group.owner}: a parameter is not finite. Give finite numbers.")
         element = make(numbers, function)
@@ -129,13 +132,13 @@ def _check(attachment: Attachment, element: CustomJoint | CustomRateJoint) -> No
     except ModelError:
         raise
     except Exception as error:
-        reason = first_line(error)
+        reason = explained(error)
         arguments = ", ".join([*(f"frame {b.name!r}" for b in attachment.bodies), "t"])
         raise ModelError(
             f"{owner}: its {what} fails: {reason} It is called with "
             f"({arguments}{', parameters' if element.parameters is not None else ''}) and must be "
             "written with jax.numpy."
-        ) from error
+        ) from None
     if not (np.all(np.isfinite(value)) and np.all(np.isfinite(rows))):
         raise ModelError(
             f"{owner}: its {what} or its derivative is not finite in the initial configuration. "

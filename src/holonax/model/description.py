@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._messages import listed, shown
 from ..system.elements import Element
 from .bodies import (
     Body,
@@ -56,7 +57,7 @@ class Attachment:
             first, second = at
         except (TypeError, ValueError):
             raise ModelError(
-                f"{self.owner}: at={at!r} must be two world points, one on each body."
+                f"{self.owner}: at={shown(at)} must be two world points, one on each body."
             ) from None
         worlds = self.vector("at[0]", first), self.vector("at[1]", second)
         return [body.to_local_point(x) for body, x in zip(self.bodies, worlds, strict=True)]
@@ -114,7 +115,7 @@ class Description:
 
     def _new_name(self, what: str, name: Any) -> str:
         if not isinstance(name, str) or not name:
-            raise ModelError(f"A {what} needs a name, a non-empty string; got {name!r}.")
+            raise ModelError(f"A {what} needs a name, a non-empty string; got {shown(name)}.")
         if name == "ground":
             raise ModelError(f"{what} 'ground': that name belongs to the ground. Choose another.")
         if "." in name:
@@ -136,11 +137,17 @@ class Description:
         name = body.name if isinstance(body, Body) else body
         found = self._bodies.get(name) if isinstance(name, str) else None
         if found is None:
-            known = ", ".join(["ground", *self._bodies])
-            raise ModelError(f"{owner}: there is no body {name!r}. The bodies are {known}.")
+            known = listed(["ground", *self._bodies])
+            raise ModelError(f"{owner}: there is no body {shown(name)}. The bodies are {known}.")
+        if isinstance(body, Body) and found is not body:
+            raise ModelError(
+                f"{owner}: the body {name!r} it is given belongs to another model. Give the one "
+                "this model made, or its name."
+            )
         if kind is not None and found.kind != kind:
             raise ModelError(
-                f"{owner}: body {found.name!r} is {found.kind}, but this needs {kind} bodies."
+                f"{owner}: body {found.name!r} is {found.kind}, but this needs {kind} bodies. "
+                f"Describe it with {'planar_body' if kind == 'planar' else 'body'}(...)."
             )
         return found
 
@@ -158,10 +165,13 @@ class Description:
         if len(kinds) > 1:
             names = " and ".join(repr(body.name) for body in moving)
             raise ModelError(
-                f"{owner}: it connects planar and spatial bodies ({names}), which do not mix."
+                f"{owner}: it connects planar and spatial bodies ({names}), which do not mix. "
+                "Describe them all with body(...), or all with planar_body(...)."
             )
         if len({body.name for body in moving}) < len(moving):
-            raise ModelError(f"{owner}: it connects body {moving[0].name!r} to itself.")
+            names = [body.name for body in moving]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ModelError(f"{owner}: it connects body {twice!r} to itself. Give another body.")
         only = moving[0].kind
         full = tuple(body if isinstance(body, Body) else ground_body(only) for body in found)
         return Attachment(owner, name, only, full)

@@ -14,11 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._messages import explained, listed, shown
 from ..rotation import Vec2, Vec3
 from ..rotation.vectors import Scalar
 from ..system.elements import Constraint, Element
 from ..system.frames import Frame, PlanarFrame
-from .bodies import ModelError, first_line, number, triad_near
+from .bodies import ModelError, number, triad_near
 from .description import Attachment, Description, Item
 from .joints import Cylindrical, Prismatic, Revolute, Screw, turn_between, wrapped
 from .planar_joints import PlanarPrismatic, PlanarRevolute
@@ -46,8 +47,8 @@ class Target(eqx.Module):
             jax.eval_shape(motion, jnp.zeros(()))
             value = np.asarray(motion(jnp.zeros(())), dtype=float)
         except Exception as error:
-            message = f"{owner}: {what} cannot be used: {first_line(error)} {remedy}"
-            raise ModelError(message) from error
+            message = f"{owner}: {what} cannot be used: {explained(error)} {remedy}"
+            raise ModelError(message) from None
         if value.shape != ():
             raise ModelError(f"{owner}: {what} returns an array of shape {value.shape}. {remedy}")
         if not np.isfinite(value):
@@ -233,7 +234,7 @@ class DriverMethods(Description):
         if coordinate not in known:
             hint = " Turn a spatial body with drive_angle." if coordinate == "angle" else ""
             raise ModelError(
-                f"{one.owner}: coordinate={coordinate!r} is not one of a {one.kind} body. Use "
+                f"{one.owner}: coordinate={shown(coordinate)} is not one of a {one.kind} body. Use "
                 f"{', '.join(map(repr, known))}.{hint}"
             )
         target = Target.of(one.owner, "value", value)
@@ -257,8 +258,8 @@ class DriverMethods(Description):
             )
         item = self._joints.get(joint) if isinstance(joint, str) else None
         if item is None:
-            known = ", ".join(self._joints) or "none yet"
-            raise ModelError(f"{owner}: there is no joint {joint!r}. The joints are {known}.")
+            known = listed(self._joints) or "none yet"
+            raise ModelError(f"{owner}: there is no joint {shown(joint)}. The joints are {known}.")
         if not isinstance(item.parts[0][1], types):
             raise ModelError(
                 f"{owner}: {joint!r} is a {item.type}, which it cannot drive. Name a "

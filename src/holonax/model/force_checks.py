@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._messages import explained, shown
 from ..rotation import Vec2, Vec3
 from ..system.frames import Frame, PlanarFrame
 from . import forces
@@ -68,7 +69,7 @@ def semidefinite(owner: str, what: str, value: Any, size: int) -> jax.Array:
     try:
         matrix = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
-        raise ModelError(f"{owner}: {what}={value!r} is not a matrix of numbers.") from None
+        raise ModelError(f"{owner}: {what}={shown(value)} is not a matrix of numbers.") from None
     if matrix.shape == (size,):
         matrix = np.diag(matrix)
     if matrix.shape != (size, size):
@@ -144,8 +145,8 @@ def check_shape(owner: str, what: str, function: Any, arguments: Any, shape: Any
         got = jax.eval_shape(lambda args: forces.plain(function(*args)), arguments).shape
     except Exception as error:
         raise ModelError(
-            f"{owner}: {what} could not be evaluated: {error} Write it with jax.numpy."
-        ) from error
+            f"{owner}: {what} could not be evaluated: {explained(error)} Write it with jax.numpy."
+        ) from None
     if got != shape:
         wanted = "one number" if shape == () else f"{shape[0]} components"
         raise ModelError(f"{owner}: {what} must return {wanted}, got an array of shape {got}.")
@@ -175,9 +176,10 @@ def check_custom(group: Attachment, element: forces.Custom) -> None:
     except Exception as error:
         takes = "(frame, ..., t)" if not extra else "(frame, ..., t, parameters)"
         raise ModelError(
-            f"{group.owner}: its function could not be evaluated as a function of {takes}: {error} "
-            "It must return a pair (force, torque) for each body; write it with jax.numpy."
-        ) from error
+            f"{group.owner}: its function could not be evaluated as a function of {takes}: "
+            f"{explained(error)} It must return a pair (force, torque) for each body; write it "
+            "with jax.numpy."
+        ) from None
     shapes = [tuple(x.shape for x in pair) for pair in got]
     wanted = [((d,), () if group.kind == "planar" else (d,))] * count
     if shapes != wanted:

@@ -16,6 +16,8 @@ from typing import Literal, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._messages import shown
+
 __all__ = [
     "MassProperties",
     "box",
@@ -92,6 +94,11 @@ class MassProperties:
 
 def composite(*parts: MassProperties) -> MassProperties:
     """Several solids, placed in the same axes, as one rigid body."""
+    for i, part in enumerate(parts):
+        if not isinstance(part, MassProperties):
+            raise TypeError(
+                f"composite: part {i} is {shown(part)}; give MassProperties such as hx.box(...)."
+            )
     mass = sum(part.mass for part in parts)
     if mass == 0:
         raise ValueError(
@@ -232,11 +239,10 @@ def check_inertia(
     if not np.isfinite(J).all():
         _refuse(name, "inertia has non-finite entries", "give finite numbers, in kg m²")
 
-    massless = "or pass allow_massless=True if joints tie the body to others that have it"
     if m < 0:
         _refuse(name, f"mass is negative ({m:g} kg)", "give a mass > 0")
     if m == 0 and not allow_massless:
-        _refuse(name, "mass is zero", f"give a mass > 0, {massless}")
+        _refuse(name, "mass is zero", "give a mass > 0: the equations of motion need its inverse")
 
     J = np.diag([J]) if planar else J
     scale = np.abs(J).max()
@@ -254,7 +260,8 @@ def check_inertia(
         _refuse(
             name,
             f"inertia is not positive definite: a principal moment is zero ({principal} kg m²)",
-            f"give the solid its real thickness (a cylinder instead of a rod), {massless}",
+            "give the solid its real thickness (a cylinder instead of a rod): the equations of "
+            "motion need its inverse",
         )
     if not planar and moments[2] > (1 + TOLERANCE) * (moments[0] + moments[1]):
         _refuse(
@@ -338,7 +345,12 @@ def _mass_of(
 
 
 def _non_negative(owner: str, quantity: str, value: float) -> float:
-    number = float(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{owner}: {quantity} is {shown(value)}; give a finite number ≥ 0, in SI."
+        ) from None
     if not (np.isfinite(number) and number >= 0):
         raise ValueError(f"{owner}: {quantity} is {number:g}; give a finite number ≥ 0, in SI.")
     return number
@@ -348,7 +360,12 @@ def _array(
     owner: str, quantity: str, value: ArrayLike, shape: tuple[int, ...]
 ) -> NDArray[np.float64]:
     """A read-only float64 copy of the given shape, with finite entries."""
-    array = np.array(value, dtype=np.float64)
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{owner}: {quantity} is {shown(value)}; give an array of numbers of shape {shape}."
+        ) from None
     if array.shape != shape:
         raise ValueError(
             f"{owner}: {quantity} has shape {array.shape}; give an array of shape {shape}."

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .._messages import shown
 from ..rotation import Vec2, Vec3
 from . import joints as spatial
 from . import planar_joints as planar
@@ -405,13 +406,17 @@ def _cross_arms(pair: Attachment, axes: Any, axis_a: Any, axis_b: Any) -> list[n
             f"{pair.owner}: its axes are given twice. Use either axes= (world) or axis_a= and "
             "axis_b= (body axes)."
         )
-    if np.shape(axes) != (2, 3):
-        raise ModelError(f"{pair.owner}: axes={axes!r} must be two world directions.")
-    worlds = [direction(pair.owner, f"axes[{i}]", axis) for i, axis in enumerate(axes)]
+    try:
+        first, second = axes
+    except (TypeError, ValueError):
+        raise ModelError(
+            f"{pair.owner}: axes={shown(axes)} must be two world directions."
+        ) from None
+    worlds = [direction(pair.owner, f"axes[{i}]", x) for i, x in enumerate((first, second))]
     if abs(worlds[0] @ worlds[1]) > 1e-6:
         raise ModelError(
-            f"{pair.owner}: axes={axes!r} are not normal to each other. They are the arms of the "
-            "joint's cross in the initial configuration."
+            f"{pair.owner}: axes={shown(axes)} are not normal to each other. They are the arms "
+            "of the joint's cross in the initial configuration."
         )
     return [body.to_local_direction(x) for body, x in zip(pair.bodies, worlds, strict=True)]
 
@@ -424,10 +429,15 @@ def _gear_ratio(trio: Attachment, teeth: Any, ratio: Any, *, whole: bool) -> Any
             "one turn of a)."
         )
     if teeth is not None:
-        counts = list(teeth) if np.shape(teeth) == (2,) else []
-        if not counts or any(isinstance(n, bool) or n != int(n) or n < 1 for n in counts):
-            raise ModelError(f"{trio.owner}: teeth={teeth!r} must be two positive whole numbers.")
-        return Fraction(int(counts[0]), int(counts[1]))
+        try:
+            first, second = (Fraction(n) for n in teeth)
+        except (TypeError, ValueError, OverflowError):
+            first = second = Fraction(0)
+        if any(n < 1 or n.denominator != 1 for n in (first, second)):
+            raise ModelError(
+                f"{trio.owner}: teeth={shown(teeth)} must be two positive whole numbers."
+            )
+        return first / second
     value = number(trio.owner, "ratio", ratio)
     if value <= 0:
         raise ModelError(

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._messages import shown
 from ..consistent import Start, consistent
 from ..result import Result
 from ..simulate import simulate
@@ -26,6 +27,8 @@ from .force_methods import ForceMethods
 from .joint_methods import JointMethods
 from .nonholonomic import NonholonomicMethods
 from .planar_joint_methods import PlanarJointMethods
+
+_SOLVERS = ("auto", "dense", "block")
 
 
 @dataclass
@@ -52,12 +55,16 @@ class Model(
 
     def __post_init__(self) -> None:
         if self.gravity is not None:
-            size = np.shape(self.gravity)
-            if size not in ((2,), (3,)):
+            try:
+                size = len(self.gravity)
+            except TypeError:
+                size = 0
+            if size not in (2, 3):
                 raise ModelError(
-                    f"Model: gravity={self.gravity!r} must have two or three components [m/s^2]."
+                    f"Model: gravity={shown(self.gravity)} must have two or three components "
+                    "[m/s^2], such as (0, 0, -9.81)."
                 )
-            self.gravity = vector("Model", "gravity", self.gravity, size[0])
+            self.gravity = vector("Model", "gravity", self.gravity, size)
 
     def body(
         self,
@@ -101,7 +108,8 @@ class Model(
     ) -> Body:
         """Add a planar rigid body (x, y, angle) with its origin at the centre of mass.
 
-        `inertia` is the moment about the centre of mass [kg m^2]; other units are SI, angles in rad.
+        `inertia` is the moment about the centre of mass [kg m^2]; other units are SI, angles in
+        rad.
         """
         name = self._new_name("body", name)
         if mass is None:
@@ -118,6 +126,11 @@ class Model(
         """
         if not self._bodies:
             raise ModelError("The model has no body. Add one with model.body(...).")
+        if solver not in _SOLVERS:
+            raise ModelError(
+                f"Model: solver={shown(solver)} is not known. Use one of "
+                f"{', '.join(map(repr, _SOLVERS))}."
+            )
         kinds: list[Kind] = [
             k for k in ("planar", "spatial") if any(b.kind == k for b in self._bodies.values())
         ]

@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from .._messages import explained, shown
 from ..rotation import Vec2
 from . import planar_joints as planar
 from .bodies import ModelError, direction, vector
@@ -81,7 +82,7 @@ def _slot_direction(pair: Attachment, world: Any, local: Any) -> np.ndarray:
 def _check_curve(pair: Attachment, curve: Any, q: np.ndarray) -> None:
     """Evaluate the curve and its gradient where the point starts."""
     if not callable(curve):
-        raise ModelError(f"{pair.owner}: curve={curve!r} is not a function of (x, y).")
+        raise ModelError(f"{pair.owner}: curve={shown(curve)} is not a function of (x, y).")
     first, second = pair.bodies
     start = first.to_local_point(second.position + second.rotation @ q)
     try:
@@ -89,9 +90,9 @@ def _check_curve(pair: Attachment, curve: Any, q: np.ndarray) -> None:
         shape = np.shape(value)
     except Exception as error:
         raise ModelError(
-            f"{pair.owner}: curve(x, y) could not be differentiated at {start.tolist()}: {error}. "
-            "Write it with jax.numpy, as a function of two numbers."
-        ) from error
+            f"{pair.owner}: curve(x, y) could not be differentiated at {start.tolist()}: "
+            f"{explained(error)} Write it with jax.numpy, as a function of two numbers."
+        ) from None
     if shape != ():
         raise ModelError(
             f"{pair.owner}: curve(x, y) must return one number, got an array of shape {shape}."

@@ -1,0 +1,57 @@
+"""What messages share: values and lists cut short, and what went wrong in a user's function."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import jax
+
+_LONGEST = 80
+_LIBRARIES = ("holonax", "jax", "jaxlib", "numpy", "equinox", "diffrax")
+
+# What these errors of JAX mean to someone who only wrote a function of numbers.
+_UNTRACEABLE = {
+    jax.errors.TracerArrayConversionError: "it calls a function of numpy on what it is given",
+    jax.errors.TracerBoolConversionError: (
+        "it decides on values it is given, with if, while, and, or; use jnp.where instead"
+    ),
+    jax.errors.TracerIntegerConversionError: "it uses what it is given as an index",
+    jax.errors.ConcretizationTypeError: (
+        "it makes a Python number of what it is given, with float(), int() or a function of math"
+    ),
+}
+
+
+def shown(value: Any) -> str:
+    """`value` as Python writes it, on one line and not too long."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4]} ..."
+
+
+def listed(names: Iterable[str], most: int = 8) -> str:
+    """The names with commas between them, the first few of many."""
+    names = list(names)
+    return ", ".join(names[:most]) + (f", ... ({len(names)} in all)" if len(names) > most else "")
+
+
+def explained(error: Exception) -> str:
+    """What went wrong inside a user's function, and in which line of it, as one sentence."""
+    for kind, meaning in _UNTRACEABLE.items():
+        if isinstance(error, kind):
+            return f"{meaning}{_place(error)}."
+    text = re.sub(r"\w*Tracer\b(<.*?>)?", "array", str(error).strip()).splitlines()
+    cause = f"{type(error).__name__}: {text[0].rstrip('.')}" if text else type(error).__name__
+    return f"{cause if len(cause) <= 160 else cause[:156] + ' ...'}{_place(error)}."
+
+
+def _place(error: Exception) -> str:
+    """The last line on the way to `error` that belongs to no library."""
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package not in _LIBRARIES:
+            return f" (line {line} of {Path(frame.f_code.co_filename).name})"
+    return ""
