@@ -80,6 +80,7 @@ class Result:
     success: bool
     message: str
     stats: dict[str, Any]
+    solved: Any = None
 
     def _evaluate(self, fun: Any, extra: Any = None) -> Any:
         """`fun` at every saved state, compiled once for chunks of fixed size."""
@@ -97,21 +98,43 @@ class Result:
         return jax.tree.map(lambda *x: np.concatenate(x)[:n], *parts)
 
     @cached_property
+    def _multipliers(self) -> np.ndarray:
+        if self.solved is not None:
+            rows = self.start.lam.shape[0]
+            solved = self.formulation.multipliers(self.solved.z.T, rows)
+            if solved is not None:
+                return np.asarray(solved).T
+        return self._accelerations[1]
+
+    @cached_property
     def _accelerations(self) -> tuple[np.ndarray, np.ndarray]:
         return self._evaluate(_accelerations, (self.formulation, jnp.asarray(self.dt)))
 
     @property
     def a(self) -> np.ndarray:
         """Accelerations v' at the saved states, shape (n, nv)."""
-        return self._accelerations[0]
+        return self._accelerations[0] if self.solved is None else self.solved.a
 
     @property
     def lam(self) -> np.ndarray:
-        """Multipliers at the saved states, shape (n, rows); M v' = f - G^T lam.
+        """Multipliers at the times `t_lam`, shape (n, rows); M v' = f - G^T lam.
 
         For redundant constraints they are the minimum-norm ones.
         """
-        return self._accelerations[1]
+        return self._multipliers
+
+    @property
+    def t_lam(self) -> np.ndarray:
+        """The times the multipliers belong to [s]; the saved times for most methods."""
+        if self.solved is None or not self.integrator.multiplier_lag:
+            return self.t
+        lagged = self.t - self.integrator.multiplier_lag * self.dt
+        return np.where(self.t == self.start.t, self.t, lagged)
+
+    @property
+    def condition(self) -> np.ndarray:
+        """Condition number of the Newton matrix of each saved step; zero where not asked for."""
+        return np.zeros_like(self.t) if self.solved is None else self.solved.condition
 
     def drift(self, norm: float = np.inf) -> tuple[np.ndarray, np.ndarray]:
         """(|g|, |g'|) at every saved state, by default the largest component."""

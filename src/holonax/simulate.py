@@ -18,7 +18,7 @@ import numpy as np
 from .consistent import Start, consistent
 from .formulation import Formulation, PostStabilized, StepContext
 from .integrator import StabilizedSolver
-from .integrator.base import BLOW_UP
+from .integrator.base import BLOW_UP, FullState
 from .result import Result
 from .system.base import Array, System
 
@@ -98,9 +98,14 @@ class _Segment(NamedTuple):
 
 
 @eqx.filter_jit
-def _initial(system: System, formulation: Any, solver: Any, t0: Array, dt: Array, y0: Any) -> Any:
+def _initial(
+    system: System, formulation: Any, solver: Any, t0: Array, dt: Array, q: Array, v: Array
+) -> tuple[Any, Any]:
+    """The first state of the method and of its solver."""
     terms = diffrax.ODETerm(formulation.vector_field)
-    return solver.init(terms, t0, t0 + dt, y0, StepContext(system, dt))
+    context = StepContext(system, dt, formulation)
+    y0 = solver.solver.first_state(context, t0, q, v)
+    return y0, solver.init(terms, t0, t0 + dt, y0, context)
 
 
 @eqx.filter_jit
@@ -267,6 +272,8 @@ def simulate(
     every, times = _save_plan(save, start.t, t_end)
     if start.redundant:
         system = system.with_redundant_constraints()
+    if times is None:
+        dt = (t_end - start.t) / max(np.ceil((t_end - start.t) / dt * (1 - 1e-9)), 1.0)
     return _run(system, start, t_end, dt, formulation, integrator, every, times)
 
 
@@ -282,12 +289,11 @@ def _run(
 ) -> Result:
     began, traced = time.perf_counter(), _traces["segment"]
     solver = StabilizedSolver(integrator, formulation)
-    y = (jnp.asarray(start.q), jnp.asarray(start.v))
-    per_state = sum(int(x.size) for x in y)
-    size = int(np.clip(2 ** int(np.log2(max(_BUFFER // max(per_state, 1), 1))), 8, 4096))
     step = jnp.asarray(dt)
     t = jnp.asarray(start.t, dtype=float)
-    state = _initial(system, formulation, solver, t, step, y)
+    y, state = _initial(system, formulation, solver, t, step, start.q, start.v)
+    per_state = sum(int(x.size) for x in jax.tree.leaves(y))
+    size = int(np.clip(2 ** int(np.log2(max(_BUFFER // max(per_state, 1), 1))), 8, 4096))
     saved_t: list[np.ndarray] = []
     saved_y: list[Any] = []
 
@@ -318,7 +324,9 @@ def _run(
                     good &= np.isin(ts, times)
                 if failed:
                     good &= ts < float(segment.t)
-                latest = keep(ts[good], jax.tree.map(lambda x, good=good: np.asarray(x)[good], segment.ys))
+                latest = keep(
+                    ts[good], jax.tree.map(lambda x, good=good: np.asarray(x)[good], segment.ys)
+                )
             t, y, state = segment.t, segment.y, segment.solver_state
             if bool(segment.finished) or failed:
                 break
@@ -326,13 +334,13 @@ def _run(
             break
     assert segment is not None
     if failed:
-        t, steps = state[2], steps - 1  # the last good state and its time
+        t, steps = state.t, steps - 1  # the last good state and its time
     if float(t) > latest and (failed or times is None):
         keep(np.array([float(t)]), jax.tree.map(lambda x: x[None], y))
     elapsed = time.perf_counter() - began
-    q, v = (np.concatenate([part[i] for part in saved_y]) for i in range(2))
+    saved = jax.tree.map(lambda *parts: np.concatenate(parts), *saved_y)
     message = (
-        _failure(system, float(t), steps, float(segment.t), int(state[1]))
+        _failure(system, float(t), steps, float(segment.t), int(state.code))
         if failed
         else f"reached t = {t_end:g} s in {steps} steps"
     )
@@ -345,14 +353,16 @@ def _run(
         start=start,
         dt=dt,
         t=np.concatenate(saved_t),
-        q=q,
-        v=v,
+        q=saved[0],
+        v=saved[1],
+        solved=saved if isinstance(saved, FullState) else None,
         success=not failed,
         message=message,
         stats={
             "steps": steps,
             "wall_time": elapsed,
             "compiled": _traces["segment"] > traced,
+            **integrator.statistics(state.method),
         },
     )
 
@@ -375,11 +385,11 @@ def _knot_chunks(t0: float, t_end: float, times: np.ndarray | None, size: int) -
 
 
 def _failure(system: System, t: float, steps: int, t_failed: float, code: int) -> str:
-    cause = (
-        "the state became non-finite (NaN or infinity)"
-        if code == 1
-        else f"the solution blew up (a component above {BLOW_UP:g})"
-    )
+    cause = {
+        1: "the state became non-finite (NaN or infinity)",
+        2: f"the solution blew up (a component above {BLOW_UP:g})",
+        3: "Newton's method did not converge",
+    }[code]
     return (
         f"stopped at t = {t:g} s after {steps} steps: in the step to t = {t_failed:g} s {cause}. "
         "All states before it are returned. Try a smaller dt, a formulation that holds the "

@@ -2,18 +2,24 @@
 integrator can take.
 
 A formulation says in the class variable `kind` what it makes; an integrator says in `accepts`
-which kinds it takes. Kinds so far:
+which kinds it takes:
 
-- ``"ode"``: y = (q, v), y' = vector_field(t, y), with a map applied after each step.
+- ``"ode"``: y = (q, v), y' = vector_field(t, y), with a map applied after each step. Explicit
+  integrators take it as it is; implicit ones solve its `residual`.
+- ``"dae"``: equations for the rates u of position and a of velocity and for algebraic variables z
+  (multipliers), given by `residual`; taken by implicit integrators.
+- other kinds belong to methods that bring a step of their own.
 """
 
 from __future__ import annotations
 
 import abc
+import inspect
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 
 from ..system.base import Array, System
 
@@ -21,10 +27,21 @@ State = tuple[Array, Array]
 
 
 class StepContext(NamedTuple):
-    """What a formulation knows while a step is taken: the system and the step size."""
+    """What a method knows while a step is taken: the system, the step size, the formulation, and
+    what the formulation carries from step to step (a choice of coordinates, say)."""
 
     system: System
     dt: Array
+    formulation: Any = None
+    carry: Any = None
+
+
+def shown_option(value: Any) -> str:
+    """A formulation's option as one would type it."""
+    if isinstance(value, jax.Array):
+        known = value.ndim == 0 and not isinstance(value, jax.core.Tracer)
+        return f"{float(value):g}" if known else f"<{value.dtype} of shape {value.shape}>"
+    return f"{value:g}" if isinstance(value, float) else repr(value)
 
 
 class Formulation(eqx.Module):
@@ -33,15 +50,23 @@ class Formulation(eqx.Module):
     kind: ClassVar[str]
     reference: ClassVar[str]
 
+    def __repr__(self) -> str:
+        """As one would make it: the first option, and others that differ from their default."""
+        options = inspect.signature(type(self).__init__).parameters.values()
+        parts = []
+        for option in options:
+            if option.name not in self.__dataclass_fields__:
+                continue
+            text = shown_option(getattr(self, option.name))
+            if not parts:
+                parts.append(text)
+            elif text != shown_option(option.default):
+                parts.append(f"{option.name}={text}")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
     @abc.abstractmethod
     def default_integrator(self) -> Any:
         """The integrator used when none is given."""
-
-
-class OdeFormulation(Formulation):
-    """A formulation whose problem is an ODE in (q, v) with a map after each step."""
-
-    kind: ClassVar[str] = "ode"
 
     @abc.abstractmethod
     def accelerations(self, context: StepContext, t: Array, state: State) -> tuple[Array, Array]:
@@ -51,26 +76,59 @@ class OdeFormulation(Formulation):
     def after_step(self, context: StepContext, t: Array, state: State) -> State:
         """The state after the integrator's step, with the constraints stabilised."""
 
+    @abc.abstractmethod
+    def residual(
+        self, context: StepContext, t: Array, q: Array, v: Array, u: Array, a: Array, z: Array
+    ) -> tuple[Array, Array, Array]:
+        """What implicit integrators drive to zero: (kinematic, dynamic, algebraic) equations.
+
+        `u` is the velocity that moves q (q' = N(q) u) and `a` = v'; both have the size of v. The
+        algebraic equations are as many as the entries of `z`.
+        """
+
+    def algebraic_start(self, context: StepContext, lam: Array) -> Array:
+        """z at the start, from consistent multipliers."""
+        return jnp.zeros((0,), lam.dtype)
+
+    def multipliers(self, z: Array, rows: int) -> Array | None:
+        """The multipliers among the algebraic variables; None if they are not among them."""
+        return None
+
+    def carry(self, context: StepContext, t: Array, state: State, old: Any) -> Any:
+        """What is carried into the step that begins at (t, state); `old` is None at the start."""
+        return None
+
     def vector_field(self, t: Array, y: State, context: StepContext) -> State:
         """(q', v') for diffrax."""
         return _vector_field(self, t, y, context)
+
+
+class OdeFormulation(Formulation):
+    """A formulation whose problem is an ODE in (q, v) with a map after each step."""
+
+    kind: ClassVar[str] = "ode"
 
     def default_integrator(self) -> Any:
         from ..integrator import RK4
 
         return RK4()
 
+    def residual(
+        self, context: StepContext, t: Array, q: Array, v: Array, u: Array, a: Array, z: Array
+    ) -> tuple[Array, Array, Array]:
+        return u - v, a - self.accelerations(context, t, (q, v))[0], z
+
 
 # The time loop traces its step several times; inside a jit the work of tracing is done once.
 
 
 @jax.jit
-def _vector_field(formulation: OdeFormulation, t: Array, y: State, context: StepContext) -> State:
+def _vector_field(formulation: Formulation, t: Array, y: State, context: StepContext) -> State:
     q, v = y
     return context.system.qdot(q, v), formulation.accelerations(context, t, y)[0]
 
 
 @jax.jit
-def stabilized(formulation: OdeFormulation, t: Array, y: State, context: StepContext) -> State:
+def stabilized(formulation: Formulation, t: Array, y: State, context: StepContext) -> State:
     """`formulation.after_step`, traced once."""
     return formulation.after_step(context, t, y)

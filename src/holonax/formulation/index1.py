@@ -11,10 +11,12 @@ import re
 from typing import ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
+from .._messages import shown
 from ..system.base import Array
-from .base import OdeFormulation, State, StepContext
+from .base import OdeFormulation, State, StepContext, shown_option
 
 
 class Index1(OdeFormulation):
@@ -30,20 +32,41 @@ class Index1(OdeFormulation):
         return context.system.normalize(q), v
 
 
-def _gain(name: str, value: float | str) -> tuple[Array, bool]:
-    """A gain [1/s], or with "c/dt" the factor c of a gain tied to the step."""
-    if isinstance(value, str):
-        match = re.fullmatch(r"\s*([0-9.eE+-]*)\s*/\s*dt\s*", value)
-        if match is None:
+class Gain(eqx.Module):
+    """A feedback gain [1/s], or `per_step` the factor c of a gain c/dt tied to the step."""
+
+    value: Array
+    per_step: bool = eqx.field(static=True)
+
+    @staticmethod
+    def of(name: str, given: float | str) -> Gain:
+        """From a number, or a string such as "1/dt"; refused under the name of its option."""
+        remedy = (
+            'Give a number [1/s], zero or positive, or a string such as "1/dt" or "0.5/dt" for a '
+            "gain tied to the step size."
+        )
+        per_step = re.fullmatch(r"(.*)/\s*dt\s*", given) if isinstance(given, str) else None
+        number = given if per_step is None else per_step.group(1).strip() or 1.0
+        try:
+            number = float(number) if isinstance(number, str) and per_step else number
+            gain = jnp.asarray(number, dtype=float)
+        except (TypeError, ValueError):
             raise ValueError(
-                f"Baumgarte: {name}={value!r} is not understood. Give a number [1/s], or a string "
-                'such as "1/dt" or "0.5/dt" for a gain tied to the step size.'
-            )
-        return jnp.asarray(float(match.group(1) or 1.0)), True
-    gain = jnp.asarray(value, dtype=float)
-    if gain.ndim != 0:
-        raise ValueError(f"Baumgarte: {name} must be one number [1/s], got shape {gain.shape}.")
-    return gain, False
+                f"Baumgarte: {name}={shown(given)} is not understood. {remedy}"
+            ) from None
+        if gain.ndim != 0:
+            raise ValueError(f"Baumgarte: {name} has the shape {gain.shape}. {remedy}")
+        if not isinstance(gain, jax.core.Tracer) and not 0 <= float(gain) < float("inf"):
+            raise ValueError(f"Baumgarte: {name}={shown(given)} does not damp. {remedy}")
+        return Gain(gain, per_step is not None)
+
+    def at(self, dt: Array) -> Array:
+        """The gain [1/s] for steps of `dt`."""
+        return self.value / dt if self.per_step else self.value
+
+    def __repr__(self) -> str:
+        text = shown_option(self.value)
+        return f"'{text}/dt'" if self.per_step else text
 
 
 class Baumgarte(OdeFormulation):
@@ -59,30 +82,28 @@ class Baumgarte(OdeFormulation):
 
     reference: ClassVar[str] = "Baumgarte 1972"
 
-    alpha: Array
-    beta: Array
-    alpha_per_step: bool = eqx.field(static=True)
-    beta_per_step: bool = eqx.field(static=True)
+    alpha: Gain
+    beta: Gain
 
     def __init__(self, alpha: float | str, beta: float | str | None = None):
-        self.alpha, self.alpha_per_step = _gain("alpha", alpha)
-        self.beta, self.beta_per_step = _gain("beta", alpha if beta is None else beta)
+        self.alpha = Gain.of("alpha", alpha)
+        self.beta = Gain.of("beta", alpha if beta is None else beta)
 
     @staticmethod
     def from_polynomial(a1: float, a0: float) -> Baumgarte:
         """From g'' + a1 g' + a0 g = 0: alpha = a1/2, beta = sqrt(a0)."""
-        if not (a0 >= 0 and a1 >= 0):
-            raise ValueError(
-                f"Baumgarte: the feedback polynomial (a1={a1}, a0={a0}) is unstable. "
-                "Give non-negative coefficients."
-            )
+        for name, value in (("a1", a1), ("a0", a0)):
+            if isinstance(value, str) or not 0 <= value < float("inf"):
+                raise ValueError(
+                    f"Baumgarte: {name}={shown(value)} makes no stable feedback polynomial. Give "
+                    "finite numbers, zero or positive."
+                )
         return Baumgarte(a1 / 2, a0**0.5)
 
     def accelerations(self, context: StepContext, t: Array, state: State) -> tuple[Array, Array]:
-        system, dt = context
+        system, dt = context.system, context.dt
         q, v = state
-        alpha = self.alpha / dt if self.alpha_per_step else self.alpha
-        beta = self.beta / dt if self.beta_per_step else self.beta
+        alpha, beta = self.alpha.at(dt), self.beta.at(dt)
         position = system.constraint(q, t)
         rate = system.constraint_rate(q, v, t)
         m = position.shape[0]

@@ -16,6 +16,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from .._messages import shown
 from ..linalg import cholesky, cholesky_solve
 from ..system.base import Array, ConstraintFactor, Metric, System
 from .base import OdeFormulation, State, StepContext
@@ -29,10 +30,18 @@ _FREEZE = ("all", "factor", "none")
 def _choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise ValueError(
-            f"PostStabilized: {name}={value!r} is not known. Choose one of "
+            f"PostStabilized: {name}={shown(value)} is not known. Choose one of "
             + ", ".join(map(repr, allowed))
             + "."
         )
+
+
+def _contracts(alpha: Any) -> bool:
+    """Whether `alpha` is a relaxation in (0, 2), as far as that is known yet."""
+    try:
+        return isinstance(alpha, jax.core.Tracer) or 0 < float(alpha) < 2
+    except (TypeError, ValueError):
+        return False
 
 
 class PostStabilized(OdeFormulation):
@@ -72,12 +81,12 @@ class PostStabilized(OdeFormulation):
         _choice("freeze", freeze, _FREEZE)
         if not (isinstance(passes, int) and passes >= 1):
             raise ValueError(
-                f"PostStabilized: passes={passes!r} must be a whole number, 1 or more."
+                f"PostStabilized: passes={shown(passes)} must be a whole number, 1 or more."
             )
-        if not 0 < float(alpha) < 2:
+        if not _contracts(alpha):
             raise ValueError(
-                f"PostStabilized: alpha={alpha} lies outside (0, 2), where the correction "
-                "contracts. Use alpha=1 for a full correction."
+                f"PostStabilized: alpha={shown(alpha)} is not a number in (0, 2), where the "
+                "correction contracts. Use alpha=1 for a full correction."
             )
         self.level, self.passes, self.metric, self.freeze = level, passes, metric, freeze
         self.alpha = jnp.asarray(alpha, dtype=float)

@@ -6,37 +6,71 @@ takes (see `formulation/base.py`), and `reference`, where it comes from.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ..formulation.base import OdeFormulation, StepContext, stabilized
+from ..formulation.base import Formulation, StepContext, stabilized
+from ..system.base import Array
 
 # A component larger than this (SI units) is a blow-up, not a mechanism.
 BLOW_UP = 1e15
 
 
+class FullState(NamedTuple):
+    """The state of methods that solve for more than (q, v): accelerations, algebraic variables,
+    and the condition number of the step's Newton matrix (zero unless asked for)."""
+
+    q: Array
+    v: Array
+    a: Array
+    z: Array
+    condition: Array
+
+
 class Integrator(eqx.Module):
-    """Mixin: what an integrator accepts and where it comes from."""
+    """Mixin: what an integrator accepts, where it comes from, and how its state begins."""
 
     accepts: ClassVar[tuple[str, ...]]
     reference: ClassVar[str]
+    # Multipliers in the state belong to this part of a step before its end (0: the end itself).
+    multiplier_lag: ClassVar[float] = 0.0
+
+    def first_state(self, context: StepContext, t: Array, q: Array, v: Array) -> Any:
+        """y at the start; explicit methods need (q, v) only."""
+        return q, v
+
+    def statistics(self, solver_state: Any) -> dict[str, int]:
+        """Counts kept in the solver state, by name."""
+        return {}
+
+
+class SolverStatus(NamedTuple):
+    """The state of `StabilizedSolver`: the method's own, why the loop stopped, and when.
+
+    `code` is 0 while all is well, 1 for a state that is not finite, 2 for a blow-up, 3 for a step
+    whose equations could not be solved; `t` is the time of the last good state.
+    """
+
+    method: Any
+    code: Array
+    t: Array
+    carry: Any
 
 
 class StabilizedSolver(diffrax.AbstractSolver):
-    """`solver` on the ODE of `formulation`, with the formulation's map after each step.
+    """`solver` on the problem of `formulation`, with the formulation's map after each step.
 
-    Stops the loop as soon as the state is not finite (code 1 in the solver state) or has blown up
-    (code 2), keeping the last good state and its time. Can be handed to
-    `diffrax.diffeqsolve` with the term `diffrax.ODETerm(formulation.vector_field)` and
-    `args=StepContext(system, dt)`.
+    Stops the loop as soon as the state is not finite, has blown up, or could not be solved for,
+    keeping the last good state and its time. Can be handed to `diffrax.diffeqsolve` with the
+    term `diffrax.ODETerm(formulation.vector_field)` and `args=StepContext(system, dt)`.
     """
 
-    solver: diffrax.AbstractSolver
-    formulation: OdeFormulation
+    solver: Any
+    formulation: Formulation
 
     @property
     def term_structure(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -52,9 +86,15 @@ class StabilizedSolver(diffrax.AbstractSolver):
     def error_order(self, terms: Any) -> Any:
         return self.solver.error_order(terms)
 
+    def _context(self, args: StepContext, t0: Any, t1: Any, y0: Any, old: Any) -> StepContext:
+        context = StepContext(args.system, t1 - t0, self.formulation)
+        carry = self.formulation.carry(context, t0, (y0[0], y0[1]), old)
+        return context._replace(carry=carry)
+
     def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: StepContext) -> Any:
-        context = StepContext(args.system, t1 - t0)
-        return self.solver.init(terms, t0, t1, y0, context), jnp.asarray(0), t0
+        context = self._context(args, t0, t1, y0, None)
+        method = self.solver.init(terms, t0, t1, y0, context)
+        return SolverStatus(method, jnp.asarray(0), jnp.asarray(t0), context.carry)
 
     def step(
         self,
@@ -63,23 +103,40 @@ class StabilizedSolver(diffrax.AbstractSolver):
         t1: Any,
         y0: Any,
         args: StepContext,
-        solver_state: Any,
+        solver_state: SolverStatus,
         made_jump: Any,
     ) -> Any:
-        context = StepContext(args.system, t1 - t0)
+        context = self._context(args, t0, t1, y0, solver_state.carry)
         # The state is moved after each step, so a derivative kept from the step is stale.
-        y1, error, dense, state, result = self.solver.step(
-            terms, t0, t1, y0, context, solver_state[0], True
+        y1, error, dense, method, result = self.solver.step(
+            terms, t0, t1, y0, context, solver_state.method, True
         )
-        y1 = stabilized(self.formulation, t1, y1, context)
-        size = jnp.max(jnp.stack([jnp.max(jnp.abs(x)) for x in jax.tree.leaves(y1)]))
-        good = size < BLOW_UP  # false for NaN as well
-        code = jnp.where(good, 0, jnp.where(jnp.isfinite(size), 2, 1))
+        q, v = stabilized(self.formulation, t1, (y1[0], y1[1]), context)
+        y1 = (q, v) if len(y1) == 2 else y1._replace(q=q, v=v)
+        size = jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0) for x in jax.tree.leaves(y1)]))
+        solved = result == diffrax.RESULTS.successful
+        good = jnp.logical_and(size < BLOW_UP, solved)  # false for NaN as well
+        code = jnp.where(jnp.isfinite(size), jnp.where(solved, 2, 3), 1)
+        code = jnp.where(good, 0, code)
         y1 = jax.tree.map(lambda new, old: jnp.where(good, new, old), y1, y0)
         if "y1" in dense:
             dense = {**dense, "y1": y1}
         result = diffrax.RESULTS.where(good, result, diffrax.RESULTS.internal_error)
-        return y1, error, dense, (state, code, jnp.where(good, t1, t0)), result
+        status = SolverStatus(method, code, jnp.where(good, t1, t0), context.carry)
+        return y1, error, dense, status, result
 
     def func(self, terms: Any, t0: Any, y0: Any, args: StepContext) -> Any:
         return self.solver.func(terms, t0, y0, args)
+
+
+class OwnStep(Integrator, diffrax.AbstractSolver):
+    """Base of integrators written here: one `step` over [t0, t1], no error estimate.
+
+    Between steps the solution is interpolated linearly; output times are hit by steps.
+    """
+
+    term_structure: ClassVar[Any] = diffrax.AbstractTerm
+    interpolation_cls: ClassVar[Any] = diffrax.LocalLinearInterpolation
+
+    def func(self, terms: Any, t0: Any, y0: Any, args: Any) -> Any:
+        return terms.vf(t0, (y0[0], y0[1]), args)
