@@ -142,6 +142,7 @@ def frame_shape(kind: str) -> Any:
 def check_shape(owner: str, what: str, function: Any, arguments: Any, shape: Any) -> None:
     """Evaluate a user's function in shapes only and compare."""
     try:
+        hash(function)  # it becomes part of the compiled program's key
         got = jax.eval_shape(lambda args: forces.plain(function(*args)), arguments).shape
     except Exception as error:
         raise ModelError(
@@ -172,6 +173,7 @@ def check_custom(group: Attachment, element: forces.Custom) -> None:
         return [tuple(forces.plain(x) for x in pair) for pair in out]
 
     try:
+        hash(element.function)
         got = jax.eval_shape(pairs, frames, time, extra)
     except Exception as error:
         takes = "(frame, ..., t)" if not extra else "(frame, ..., t, parameters)"
