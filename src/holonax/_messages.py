@@ -28,7 +28,7 @@ _UNTRACEABLE = {
 
 def shown(value: Any) -> str:
     """`value` as Python writes it, on one line and not too long."""
-    text = " ".join(repr(value).split())
+    text = " ".join(re.sub(r" at 0x\w+", "", repr(value)).split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4]} ..."
 
 

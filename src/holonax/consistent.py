@@ -14,7 +14,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .diagnosis import DENSE_LIMIT, Diagnosis, _evaluate, _retract, diagnose, unique
+from ._messages import explained, listed, shown
+from .diagnosis import (
+    DENSE_LIMIT,
+    Diagnosis,
+    _evaluate,
+    _retract,
+    as_vector,
+    check_entries,
+    diagnose,
+    picked,
+    unique,
+)
 from .system.base import Array, System
 
 _ITERATIONS = 100
@@ -46,6 +57,11 @@ def _rates(system: System, q: Array, v: Array, t: Array) -> tuple[Array, Array]:
 
 
 @jax.jit
+def _gamma(system: System, q: Array, v: Array, t: Array) -> Array:
+    return system.gamma(q, v, t)
+
+
+@jax.jit
 def _mass_matrix(system: System, q: Array) -> Array:
     return system.mass_matrix(q)
 
@@ -67,42 +83,62 @@ def _velocity_step(system: System, q: Array, v: Array, t: Array) -> tuple[Array,
     return rate, system.factor(q, t).correct(rate)
 
 
-def _as_state(system: System, name: str, values: Any) -> Array:
+def finite_number(owner: str, name: str, value: Any, *, positive: bool = False) -> float:
+    """`value` as a finite number, or one message that names it."""
     try:
-        array = jnp.asarray(values, dtype=float)
+        number = float(value)
     except (TypeError, ValueError):
-        raise TypeError(f"{name} must be a vector of numbers, got {values!r}.") from None
-    if array.ndim != 1:
-        raise ValueError(f"{name} must be a vector, got an array of shape {array.shape}.")
-    if not bool(jnp.all(jnp.isfinite(array))):
-        bad = [i for i, x in enumerate(np.asarray(array)) if not np.isfinite(x)]
-        names = system.coordinate_names(array.shape[0])
+        raise TypeError(f"{owner}: {name}={shown(value)} must be a number.") from None
+    if not np.isfinite(number) or (positive and number <= 0):
         raise ValueError(
-            f"{name} has a value that is not finite at {', '.join(names[i] for i in bad)}. "
-            "Give finite numbers."
+            f"{owner}: {name}={number} must be finite{' and positive' if positive else ''}."
         )
-    return array
+    return number
 
 
-def _held(system: System, hold: Sequence[int | str], q: Array, nv: int) -> np.ndarray:
+def _held(system: System, option: str, hold: Any, q: Array, nv: int) -> np.ndarray:
     """Mask over the velocity coordinates that may move."""
     free = np.ones(nv, dtype=bool)
+    if isinstance(hold, (str, int)):
+        raise TypeError(f"consistent: {option}={hold!r} must be a list: {option}=[{hold!r}].")
     for item in hold:
+        item = int(item) if isinstance(item, np.integer) else item
+        if isinstance(item, bool) or not isinstance(item, (str, int)):
+            raise TypeError(
+                f"consistent: {option} holds {shown(item)}; give coordinates by index or name."
+            )
         free[system.held_coordinates(item, int(q.shape[0]))] = False
     return free
 
 
 def _worst(system: System, residual: np.ndarray, total_rows: int) -> str:
     names = system.constraint_names(total_rows)
-    order = np.argsort(-np.abs(residual))
-    worst = unique([names[i] for i in order if abs(residual[i]) > 0.1 * abs(residual[order[0]])])
-    return ", ".join(worst[:4])
+    size = np.nan_to_num(np.abs(residual), nan=np.inf)
+    order = np.argsort(-size)
+    worst = unique([names[i] for i in order if size[i] >= 0.1 * size[order[0]]])
+    return listed(worst, 4)
+
+
+def _check_finite(system: System, what: str, total_rows: int, *values: np.ndarray) -> None:
+    """Refuse constraint rows with values or derivatives that are not finite, by name."""
+    m = values[0].shape[0]
+    good = np.ones(m, dtype=bool)
+    for x in values:
+        good &= np.all(np.isfinite(x[:m]), axis=tuple(range(1, x.ndim)))
+    if not np.all(good):
+        names = system.constraint_names(total_rows)
+        raise ConstraintError(
+            f"{what} of {listed(picked(names[:m], ~good), 4)} is not "
+            "finite at the start. Start elsewhere, or avoid square roots, logarithms and divisions "
+            "that are not defined there."
+        )
 
 
 def _assemble(system: System, q: Array, t: Array, free: np.ndarray, tol: float) -> Array:
     """Damped Newton on g(q, t) = 0, moving only the free coordinates."""
     g, G = (np.asarray(x) for x in _evaluate(system, q, t))
     m = g.shape[0]
+    _check_finite(system, "The constraint or its derivative", G.shape[0], g, G)
     size = np.linalg.norm(g)
     for _ in range(_ITERATIONS):
         if m == 0 or np.max(np.abs(g)) <= tol:
@@ -143,6 +179,8 @@ def _full_step(system: System, q: Array, g: np.ndarray, G: np.ndarray, free: np.
 def _assemble_large(system: System, q: Array, t: Array, tol: float) -> Array:
     """Newton in the mass metric with the block factor, for systems too large for dense algebra."""
     g, step = _newton_step(system, q, t)
+    rows = constraint_rows(system, q, jnp.zeros(step.shape))
+    _check_finite(system, "The constraint", rows, np.asarray(g))
     size = float(jnp.max(jnp.abs(g), initial=0.0))
     for _ in range(_ITERATIONS):
         q = _retract(system, q, -step)
@@ -152,7 +190,6 @@ def _assemble_large(system: System, q: Array, t: Array, tol: float) -> Array:
         size = float(jnp.max(jnp.abs(g), initial=0.0))
     if size <= tol:
         return q
-    rows = int(_velocity_step(system, q, jnp.zeros(step.shape), t)[0].shape[0])
     raise ConstraintError(
         f"The mechanism cannot be assembled: a residual of {size:.3g} remains in "
         f"{_worst(system, np.asarray(g), rows)}. Check the dimensions of the loops these joints "
@@ -165,6 +202,7 @@ def _project_velocity(
 ) -> Array:
     """The velocity nearest to `v` in the mass metric with g' = 0, held coordinates kept."""
     rate, G = (np.asarray(x) for x in _rates(system, q, v, t))
+    _check_finite(system, "The rate", rate.shape[0], rate, G)
     if rate.shape[0] == 0:
         return v
     mass = np.asarray(_mass_matrix(system, q))[np.ix_(free, free)]
@@ -191,34 +229,113 @@ def check_shapes(system: System, q: Array, v: Array, t: Array) -> None:
     """Refuse functions that return arrays of the wrong shape, by name."""
     n = v.shape[0]
 
-    def shape(name: str, fun: Any, *args: Any) -> tuple[int, ...]:
+    def check(name: str, wanted: str, good: Any, fun: Any, *args: Any) -> tuple[int, ...]:
         try:
-            return jax.eval_shape(fun, *args).shape
-        except (TypeError, ValueError, IndexError) as error:
+            got = jax.eval_shape(fun, *args).shape
+        except Exception as error:
             raise ValueError(
-                f"{name} cannot be evaluated for {q.shape[0]} coordinates: {error}"
-            ) from error
-
-    expected = {
-        "mass": (shape("mass", system.mass_matrix, q), (n, n)),
-        "force": (shape("force", system.force, q, v, t), (n,)),
-    }
-    for name, (got, wanted) in expected.items():
-        if got != wanted:
-            wanted_text = f"{wanted} (or the diagonal, ({n},))" if name == "mass" else str(wanted)
+                f"{name} cannot be evaluated for {q.shape[0]} coordinates: {explained(error)} "
+                f"It must return {wanted}, written with jax.numpy."
+            ) from None
+        if not good(got):
             raise ValueError(
-                f"{name} returns an array of shape {got}, expected {wanted_text} for {n} "
-                "velocity coordinates."
+                f"{name} returns an array of shape {got} for {q.shape[0]} coordinates. It must "
+                f"return {wanted}."
             )
-    rows = shape("constraint", system.constraint, q, t)
-    if len(rows) != 1:
-        raise ValueError(f"constraint must return a vector, got an array of shape {rows}.")
-    rate = shape("constraint rate", system.constraint_rate, q, v, t)
-    if len(rate) != 1:
-        raise ValueError(f"nonholonomic must return a vector, got an array of shape {rate}.")
-    if rate[0] > n:
-        # more rows than coordinates is fine when they are dependent; diagnosis will tell
-        return
+        return got
+
+    square = f"the diagonal, shape ({n},), or the matrix, shape ({n}, {n})"
+    check("mass", square, lambda got: got == (n, n), system.mass_matrix, q)
+    check("force", f"a vector of shape ({n},)", lambda got: got == (n,), system.force, q, v, t)
+    check("potential", "one number", lambda got: got == (), system.potential_energy, q)
+    rows = check("constraint", "a vector", lambda got: len(got) == 1, system.constraint, q, t)
+    name = "nonholonomic" if system.has_nonholonomic_constraints else "the rate of constraint"
+    all_rows = check(
+        name,
+        "a vector",
+        lambda got: len(got) == 1 and got[0] >= rows[0],
+        system.constraint_rate,
+        q,
+        v,
+        t,
+    )
+    system.constraint_names(all_rows[0])  # refuses too few names or too many
+
+
+def _check_linear(system: System, q: Array, t: Array, nv: int, holonomic: int) -> None:
+    """Refuse non-holonomic rows that are not linear in the velocities."""
+    probe = np.cos(np.arange(nv) + 1.0)
+    none, once, twice = (
+        np.asarray(_rates(system, q, jnp.asarray(k * probe), t)[0])[holonomic:] for k in range(3)
+    )
+    size = max(np.max(np.abs([none, once, twice]), initial=0.0), 1e-300)
+    if np.max(np.abs(twice - 2 * once + none), initial=0.0) > 1e-9 * size:
+        raise ValueError(
+            "nonholonomic is not linear in v. It must return A(q, t) v + b(q, t); a condition on "
+            "positions belongs into constraint."
+        )
+
+
+def _check_mass(system: System, q: Array, nv: int) -> None:
+    """Refuse a mass matrix that has no inverse, by the names of its coordinates."""
+    mass = np.asarray(_mass_matrix(system, q))
+    names = system.velocity_names(nv)
+    bad = ~np.all(np.isfinite(mass), axis=1)
+    if np.any(bad):
+        at = listed(picked(names, bad))
+        raise ValueError(f"mass is not finite at the start in {at}. Check the function for it.")
+    diagonal = np.diag(mass)
+    if np.any(diagonal <= 0):
+        at = listed(f"{name} ({m:g})" for name, m in zip(names, diagonal, strict=True) if m <= 0)
+        raise ValueError(
+            f"mass is zero or negative for {at}. Give every coordinate a positive mass or inertia: "
+            "the equations of motion need its inverse."
+        )
+    root = np.sqrt(diagonal)
+    scaled = mass / np.outer(root, root)
+    if np.max(np.abs(scaled - scaled.T)) > 1e-9:
+        i, j = divmod(int(np.argmax(np.abs(scaled - scaled.T))), nv)
+        raise ValueError(
+            f"mass is not symmetric: its entries for {names[i]} and {names[j]} are "
+            f"{mass[i, j]:g} and {mass[j, i]:g}. Return a symmetric matrix."
+        )
+    eigenvalues, vectors = np.linalg.eigh(scaled)
+    if eigenvalues[0] <= 1e-13:
+        at = listed(picked(names, np.abs(vectors[:, 0]) > 0.1))
+        raise ValueError(
+            f"mass is not positive definite: a motion of {at} has no inertia, or a negative one. "
+            "The equations of motion need the inverse; check the matrix, or start elsewhere."
+        )
+
+
+def _check_accelerations(
+    system: System, q: Array, v: Array, t: Array, a: Array, lam: Array, redundant: bool
+) -> None:
+    """Refuse a start whose accelerations are not determined, naming what is behind it."""
+    rows = int(lam.shape[0])
+    if not (np.all(np.isfinite(a)) and np.all(np.isfinite(lam))):
+        forces = system.non_finite_forces(q, v, t)
+        if forces:
+            raise ValueError(
+                f"The force of {listed(forces)} is not finite at the start. Start elsewhere, or "
+                "avoid square roots, logarithms and divisions that are not defined there."
+            )
+        gamma = np.asarray(_gamma(system, q, v, t))
+        _check_finite(system, "The second derivative", rows, gamma)
+        raise ConstraintError(
+            "The accelerations at the start are not finite, though masses, forces and constraints "
+            "are. Look for a singular configuration with hx.diagnose."
+        )
+    if redundant:
+        # Dependent rows may agree in position and velocity and still ask for two accelerations.
+        gamma = np.asarray(_gamma(system, q, v, t))
+        off = np.asarray(_rates(system, q, v, t)[1]) @ np.asarray(a) - gamma
+        scale = max(1.0, *(float(np.max(np.abs(x), initial=0.0)) for x in (gamma, a)))
+        if np.max(np.abs(off)) > 1e-6 * scale:
+            raise ConstraintError(
+                f"The accelerations that {_worst(system, off, rows)} ask for contradict each "
+                "other. Check the drivers among these joints, or remove one."
+            )
 
 
 def consistent(
@@ -246,11 +363,23 @@ def consistent(
     **Raises** `ConstraintError`, naming the joints, when the constraints cannot be met, or when
     the start is a singular configuration.
     """
-    q = _as_state(system, "q", q)
+    if not isinstance(system, System):
+        raise TypeError(
+            f"consistent: system is {type(system).__name__}; give a System, from model.build() or "
+            "FunctionSystem(...)."
+        )
+    t = finite_number("consistent", "t", t)
+    tol = finite_number("consistent", "tol", tol, positive=True)
+    q = as_vector("q", q)
     nv = system.velocity_size(int(q.shape[0]))
-    v = jnp.zeros(nv) if v is None else _as_state(system, "v", v)
+    check_entries("q", q, system.coordinate_names(int(q.shape[0])))
+    v = jnp.zeros(nv) if v is None else as_vector("v", v)
     if v.shape[0] != nv:
-        raise ValueError(f"v has {v.shape[0]} entries but q of {q.shape[0]} needs {nv}.")
+        raise ValueError(
+            f"v has {v.shape[0]} entries, but q with its {q.shape[0]} needs {nv}. Give one "
+            "velocity for each, or leave v out for a start from rest."
+        )
+    check_entries("v", v, system.velocity_names(nv))
     time = jnp.asarray(t, dtype=float)
     q = system.normalize(q)
     check_shapes(system, q, v, time)
@@ -262,7 +391,12 @@ def consistent(
                 "coordinate with a driver."
             )
         return _start_large(system, q, v, time, tol)
-    q = _assemble(system, q, time, _held(system, hold, q, nv), tol)
+    free, free_velocity = (
+        _held(system, option, items, q, nv)
+        for option, items in (("hold", hold), ("hold_velocity", hold_velocity))
+    )
+    q = _assemble(system, q, time, free, tol)
+    _check_mass(system, q, nv)
     diagnosis = diagnose(system, q, t)
     if diagnosis.singular:
         raise ConstraintError(
@@ -270,11 +404,14 @@ def consistent(
             f"{', '.join(diagnosis.singular_joints)} have rank {diagnosis.rank} here and more "
             "nearby, so accelerations and reactions are not determined. Start a little off it."
         )
-    v = _project_velocity(system, q, v, time, _held(system, hold_velocity, q, nv), tol)
+    if system.has_nonholonomic_constraints:
+        _check_linear(system, q, time, nv, int(system.constraint(q, time).shape[0]))
+    v = _project_velocity(system, q, v, time, free_velocity, tol)
     redundant = diagnosis.redundant > 0
     if redundant:
         system = system.with_redundant_constraints()
     a, lam = _accelerations(system, q, v, time)
+    _check_accelerations(system, q, v, time, a, lam, redundant)
     return Start(t, q, v, a, lam, redundant, diagnosis)
 
 
@@ -294,9 +431,17 @@ def _start_large(system: System, q: Array, v: Array, t: Array, tol: float) -> St
         rate, step = _velocity_step(system, q, v, t)
         v = v - step
     a, lam = _accelerations(system, q, v, t)
+    _check_accelerations(system, q, v, t, a, lam, False)
     return Start(float(t), q, v, a, lam, redundant, None)
 
 
 @jax.jit
 def _rates_only(system: System, q: Array, v: Array, t: Array) -> Array:
     return system.constraint_rate(q, v, t)
+
+
+def constraint_rows(system: System, q: Array, v: Array) -> int:
+    """Number of constraint rows, all of them."""
+    if system.velocity_size(int(q.shape[0])) != v.shape[0]:
+        raise ValueError(f"v has {v.shape[0]} entries, which do not fit q with {q.shape[0]}.")
+    return int(_rates_only.eval_shape(system, q, v, jnp.zeros(())).shape[0])

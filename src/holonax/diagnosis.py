@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 
-from .system.base import System
+from ._messages import listed, shown
+from .system.base import Array, System
 
 # Dense diagnosis costs rows x nv^2; beyond this the block factor is asked instead.
 DENSE_LIMIT = 600
@@ -56,6 +57,11 @@ def unique(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+def picked(names: Sequence[str], mask: Any) -> tuple[str, ...]:
+    """The names where the mask is true, each once."""
+    return unique([name for name, chosen in zip(names, mask, strict=True) if chosen])
+
+
 def _scaled(jacobian: np.ndarray) -> np.ndarray:
     """Rows scaled to unit length; rows that are zero stay zero."""
     size = np.linalg.norm(jacobian, axis=1, keepdims=True)
@@ -69,6 +75,25 @@ def _rank_and_left_null(jacobian: np.ndarray) -> tuple[int, np.ndarray]:
     u, s, _ = np.linalg.svd(_scaled(jacobian), full_matrices=True)
     rank = int(np.sum(s > _RANK_TOLERANCE * max(s[0], 1e-300)))
     return rank, u[:, rank:]
+
+
+def as_vector(name: str, values: Any) -> Array:
+    """`values` as a vector of numbers."""
+    try:
+        array = jnp.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}={shown(values)} must be a vector of numbers.") from None
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be a vector, got an array of shape {array.shape}.")
+    return array
+
+
+def check_entries(name: str, array: Array, names: Sequence[str]) -> None:
+    """Refuse entries that are not finite, by their names."""
+    bad = ~np.isfinite(np.asarray(array))
+    if np.any(bad):
+        at = listed(picked(names, bad))
+        raise ValueError(f"{name} has a value that is not finite at {at}. Give finite numbers.")
 
 
 @jax.jit
@@ -114,7 +139,9 @@ def diagnose(system: System, q: Any, t: float = 0.0) -> Diagnosis:
     `q` should satisfy the constraints (see `consistent`). Costs a singular value decomposition of
     the dense Jacobian; meant for systems of up to some hundreds of coordinates.
     """
-    q = jnp.asarray(q, dtype=float)
+    q = as_vector("q", q)
+    system.velocity_size(int(q.shape[0]))  # refuses a wrong length
+    check_entries("q", q, system.coordinate_names(int(q.shape[0])))
     g, jacobian = (np.asarray(x) for x in _evaluate(system, q, jnp.asarray(t, dtype=float)))
     rows, nv = jacobian.shape
     names = system.constraint_names(rows)

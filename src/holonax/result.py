@@ -165,7 +165,9 @@ class Result:
 
     def __getitem__(self, name: str) -> Any:
         """The motion of the body `name`."""
-        return self._mechanism("the motion of a body").body_motion(name, self.q, self.v, self.a)
+        mechanism = self._mechanism("the motion of a body")
+        mechanism.check_body(name)  # before accelerations are computed
+        return mechanism.body_motion(name, self.q, self.v, self.a)
 
     def reaction(self, joint: str, axes: Literal["world", "joint"] = "world") -> Any:
         """Force [N] and torque [N m] that the joint applies to its second body, over time.
@@ -173,7 +175,9 @@ class Result:
         The torque is about the joint's point on that body. `axes` are the world's, or the
         joint's own, fixed in its first body.
         """
-        return self._mechanism("a reaction").reaction(joint, self.t, self.q, self.lam, axes)
+        mechanism = self._mechanism("a reaction")
+        mechanism.check_joint(joint, axes)  # before multipliers are computed
+        return mechanism.reaction(joint, self.t, self.q, self.lam, axes)
 
     def _mechanism(self, what: str) -> Any:
         if not hasattr(type(self.system), "body_motion"):
@@ -190,7 +194,7 @@ class Result:
         scale = max(abs(energy.total[0]), float(np.max(np.abs(energy.kinetic))), 1e-300)
         lines = [
             f"holonax result: {status}, {self.message}",
-            f"  method      {type(self.formulation).__name__} with {type(self.integrator).__name__}"
+            f"  method      {self.formulation!r} with {type(self.integrator).__name__}"
             f", dt = {self.dt:g} s",
             f"  saved       {self.t.size} states, t = {self.t[0]:g} ... {self.t[-1]:g} s",
             f"  size        {self.q.shape[1]} coordinates, {self.lam.shape[1]} constraint rows",

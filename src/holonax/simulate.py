@@ -15,7 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .consistent import Start, consistent
+from ._messages import shown
+from .consistent import Start, consistent, constraint_rows, finite_number
 from .formulation import Formulation, PostStabilized, StepContext
 from .integrator import StabilizedSolver
 from .integrator.base import BLOW_UP, FullState
@@ -162,32 +163,20 @@ def _segment(
     )
 
 
-def _number(name: str, value: Any, *, positive: bool) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"simulate: {name}={value!r} must be a number [s].") from None
-    if not np.isfinite(number) or (positive and number <= 0):
-        raise ValueError(
-            f"simulate: {name}={number} must be finite{' and positive' if positive else ''} [s]."
-        )
-    return number
-
-
 def check_pair(formulation: Any, integrator: Any) -> None:
     """Refuse a pair whose integrator does not take the formulation's kind of problem."""
     from . import integrator as integrators
 
     if not isinstance(formulation, Formulation):
         raise TypeError(
-            f"simulate: formulation={formulation!r} is not a formulation. Give an object such as "
-            'hx.PostStabilized("both", passes=2), not its name or class.'
+            f"simulate: formulation={shown(formulation)} is not a formulation. Give an object "
+            'such as hx.PostStabilized("both", passes=2), not its name or class.'
         )
     accepts = getattr(type(integrator), "accepts", None)
     if accepts is None:
         raise TypeError(
-            f"simulate: integrator={integrator!r} is not an integrator. Give an object such as "
-            "hx.RK4(), not its name or class."
+            f"simulate: integrator={shown(integrator)} is not an integrator. Give an object such "
+            "as hx.RK4(), not its name or class."
         )
     if formulation.kind not in accepts:
         legal = [
@@ -210,22 +199,28 @@ def _save_plan(save: Save, t0: float, t_end: float) -> tuple[int, np.ndarray | N
         if save == "end":
             return 0, None
         raise ValueError(
-            f'simulate: save={save!r} is not known. Use "steps", "end", a whole number n for every '
-            "n-th step, or an array of times."
+            f'simulate: save={shown(save)} is not known. Use "steps", "end", a whole number n for '
+            "every n-th step, or an array of times."
         )
     if isinstance(save, (int, np.integer)) and not isinstance(save, bool):
         if save < 1:
             raise ValueError(f"simulate: save={save} must be 1 or more to save every n-th step.")
         return int(save), None
-    times = np.atleast_1d(np.asarray(save, dtype=float))
+    try:
+        times = np.atleast_1d(np.asarray(None if isinstance(save, bool) else save, dtype=float))
+    except (TypeError, ValueError):
+        times = np.zeros(0)
     if times.ndim != 1 or times.size == 0 or not np.all(np.isfinite(times)):
-        raise ValueError("simulate: the times to save at must be a vector of finite numbers [s].")
+        raise ValueError(
+            f"simulate: save={shown(save)} must be a vector of finite times [s], a whole number n "
+            'for every n-th step, "steps" or "end".'
+        )
     if np.any(np.diff(times) <= 0):
-        raise ValueError("simulate: the times to save at must increase.")
+        raise ValueError("simulate: the times given as save must increase. Sort them.")
     if times[0] < t0 or times[-1] > t_end * (1 + 1e-12):
         raise ValueError(
             f"simulate: times to save at lie outside the run, {t0} s to {t_end} s: "
-            f"{times[0]} ... {times[-1]}."
+            f"{times[0]} ... {times[-1]}. Leave those out, or change t_end."
         )
     return 0, times
 
@@ -263,18 +258,40 @@ def simulate(
     if integrator is None and isinstance(formulation, Formulation):
         integrator = formulation.default_integrator()
     check_pair(formulation, integrator)
-    if not isinstance(start, Start):
-        start = consistent(system, *start)
-    t_end = _number("t_end", t_end, positive=False)
-    dt = _number("dt", dt, positive=True)
+    t_end = finite_number("simulate", "t_end", t_end)
+    dt = finite_number("simulate", "dt", dt, positive=True)
+    start = _consistent_start(system, start)
     if t_end <= start.t:
-        raise ValueError(f"simulate: t_end={t_end} s is not after the start, t={start.t} s.")
+        raise ValueError(
+            f"simulate: t_end={t_end} s is not after the start, t={start.t} s. Give a later end."
+        )
     every, times = _save_plan(save, start.t, t_end)
     if start.redundant:
         system = system.with_redundant_constraints()
     if times is None:
         dt = (t_end - start.t) / max(np.ceil((t_end - start.t) / dt * (1 - 1e-9)), 1.0)
     return _run(system, start, t_end, dt, formulation, integrator, every, times)
+
+
+def _consistent_start(system: System, start: Any) -> Start:
+    """The start, made consistent if it is a pair (q, v); refused if of another system."""
+    if not isinstance(start, Start):
+        if not (isinstance(start, (tuple, list)) and len(start) == 2):
+            raise TypeError(
+                f"simulate: start={shown(start)} is not a start. Give what hx.consistent(...) or "
+                "model.build() returns, or a pair (q, v)."
+            )
+        return consistent(system, *start)
+    try:
+        rows = constraint_rows(system, start.q, start.v)
+    except (TypeError, ValueError, IndexError):
+        rows = -1
+    if rows != start.lam.shape[0]:
+        raise ValueError(
+            f"simulate: the start, with {start.q.shape[0]} coordinates and {start.lam.shape[0]} "
+            "constraint rows, belongs to another system. Make one with hx.consistent(system, q, v)."
+        )
+    return start
 
 
 def _run(

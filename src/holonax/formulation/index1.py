@@ -11,8 +11,8 @@ import re
 from typing import ClassVar
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 
 from .._messages import shown
 from ..system.base import Array
@@ -48,7 +48,6 @@ class Gain(eqx.Module):
         per_step = re.fullmatch(r"(.*)/\s*dt\s*", given) if isinstance(given, str) else None
         number = given if per_step is None else per_step.group(1).strip() or 1.0
         try:
-            number = float(number) if isinstance(number, str) and per_step else number
             gain = jnp.asarray(number, dtype=float)
         except (TypeError, ValueError):
             raise ValueError(
@@ -56,7 +55,7 @@ class Gain(eqx.Module):
             ) from None
         if gain.ndim != 0:
             raise ValueError(f"Baumgarte: {name} has the shape {gain.shape}. {remedy}")
-        if not isinstance(gain, jax.core.Tracer) and not 0 <= float(gain) < float("inf"):
+        if not isinstance(gain, Tracer) and not 0 <= float(gain) < float("inf"):
             raise ValueError(f"Baumgarte: {name}={shown(given)} does not damp. {remedy}")
         return Gain(gain, per_step is not None)
 

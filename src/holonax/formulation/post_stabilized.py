@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 
 from .._messages import shown
 from ..linalg import cholesky, cholesky_solve
@@ -39,7 +40,7 @@ def _choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
 def _contracts(alpha: Any) -> bool:
     """Whether `alpha` is a relaxation in (0, 2), as far as that is known yet."""
     try:
-        return isinstance(alpha, jax.core.Tracer) or 0 < float(alpha) < 2
+        return isinstance(alpha, Tracer) or 0 < float(alpha) < 2
     except (TypeError, ValueError):
         return False
 

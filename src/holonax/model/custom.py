@@ -144,6 +144,7 @@ def _check(attachment: Attachment, element: CustomJoint | CustomRateJoint) -> No
             f"{owner}: its {what} or its derivative is not finite in the initial configuration. "
             "Move the bodies, or avoid square roots and divisions that vanish there."
         )
+    _check_velocities(owner, element, group, frames, time)
     bodies = [i for i, body in enumerate(attachment.bodies) if not body.is_ground]
     idle = np.all(rows[bodies] == 0.0, axis=(0, 2, 3))
     if np.any(idle):
@@ -156,7 +157,6 @@ def _check(attachment: Attachment, element: CustomJoint | CustomRateJoint) -> No
             f"{owner}: component {np.argmax(idle)} of its {what} does not depend on the {on} of "
             "its bodies, so it constrains nothing. Remove it, or use the frames it is given."
         )
-    _check_velocities(owner, element, group, frames, time)
 
 
 def _check_velocities(owner: str, element: Any, group: Group, frames: Any, time: Any) -> None:

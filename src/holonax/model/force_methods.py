@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._messages import listed, shown
 from ..rotation import Axes3, Vec2, Vec3
 from . import force_checks as checks
 from . import forces
@@ -263,12 +264,12 @@ class ForceMethods(Description):
         group = self._attach("custom force", name, tuple(bodies) if several else (bodies,))
         for what, value in (("function", function), ("potential", potential)):
             if not callable(value) and not (what == "potential" and value is None):
-                raise ModelError(f"{group.owner}: {what}={value!r} is not a function.")
+                raise ModelError(f"{group.owner}: {what}={shown(value)} is not a function.")
         try:
             parameters = jax.tree.map(lambda x: jnp.asarray(x, dtype=float), parameters)
         except (TypeError, ValueError):
             raise ModelError(
-                f"{group.owner}: parameters={parameters!r} must be numbers or arrays."
+                f"{group.owner}: parameters={shown(parameters)} must be numbers or arrays."
             ) from None
         if not all(np.all(np.isfinite(x)) for x in jax.tree.leaves(parameters)):
             raise ModelError(f"{group.owner}: a parameter is not finite. Give finite numbers.")
@@ -288,7 +289,7 @@ class ForceMethods(Description):
     def _applied(self, single: Attachment, what: str, p: Any, value: Any, axes: Any) -> str:
         owner = single.owner
         if axes not in ("world", "body"):
-            raise ModelError(f'{owner}: axes={axes!r} is not known. Use "world" or "body".')
+            raise ModelError(f'{owner}: axes={shown(axes)} is not known. Use "world" or "body".')
         scalar = what == "torque" and single.kind == "planar"
         if callable(value):
             of_state = checks.argument_count(owner, what, value) == 2
@@ -304,8 +305,8 @@ class ForceMethods(Description):
     def _find_joint(self, owner: str, joint: Any, types: Sequence[str]) -> Item:
         item = self._joints.get(joint) if isinstance(joint, str) else None
         if item is None:
-            known = ", ".join(self._joints) or "none yet"
-            raise ModelError(f"{owner}: there is no joint {joint!r}. The joints are {known}.")
+            known = listed(self._joints) or "none yet"
+            raise ModelError(f"{owner}: there is no joint {shown(joint)}. The joints are {known}.")
         if item.type not in types:
             raise ModelError(
                 f"{owner}: {joint!r} is a {item.type}, which has no such motion. Name a "

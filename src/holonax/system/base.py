@@ -41,7 +41,7 @@ class ConstraintFactor(abc.ABC):
 
     @abc.abstractmethod
     def multipliers(self, residual: Array) -> Array:
-        """(G W G^T)^-1 residual."""
+        """(G W G^T + s)^-1 residual."""
 
     @abc.abstractmethod
     def spread(self, lam: Array) -> Array:
@@ -143,8 +143,16 @@ class System(eqx.Module):
         """One name for each of the `n` entries of q."""
 
     @abc.abstractmethod
+    def velocity_names(self, n: int) -> list[str]:
+        """One name for each of the `n` entries of v."""
+
+    @abc.abstractmethod
     def constraint_names(self, rows: int) -> list[str]:
         """One name for each of the `rows` constraint rows: the joint it belongs to."""
+
+    @abc.abstractmethod
+    def non_finite_forces(self, q: Array, v: Array, t: Array) -> list[str]:
+        """Names of the forces that are not finite at (q, v, t)."""
 
     @property
     @abc.abstractmethod

@@ -9,8 +9,10 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jax.lax import optimization_barrier
 
+from .._messages import listed, shown
 from .base import Array, Metric, Rows, System
 from .dense import DenseFactor, inverse_mass
 
@@ -95,21 +97,26 @@ class FunctionSystem(System):
             _check_callable("potential", potential, "q, p")
         self._mass, self._force, self._constraint = mass, force, constraint
         self._nonholonomic, self._potential = nonholonomic, potential
-        self._coordinate_names = None if coordinate_names is None else tuple(coordinate_names)
-        self._constraint_names = None if constraint_names is None else tuple(constraint_names)
+        self._coordinate_names = _names_given("coordinate_names", coordinate_names)
+        self._constraint_names = _names_given("constraint_names", constraint_names)
         self._redundant = False
-        parameters = {} if parameters is None else parameters
-        self.parameters = jax.tree.map(lambda x: jnp.asarray(x, dtype=float), parameters)
+        self.parameters = _numbers({} if parameters is None else parameters)
 
     def with_parameters(self, **changes: Any) -> FunctionSystem:
         """This system with some entries of its `parameters` dictionary replaced."""
+        if not isinstance(self.parameters, dict):
+            raise TypeError(
+                f"with_parameters: the parameters are {type(self.parameters).__name__}, not a "
+                "dictionary of names. Make a new FunctionSystem with the changed ones."
+            )
         unknown = sorted(set(changes) - set(self.parameters))
         if unknown:
             raise KeyError(
-                f"FunctionSystem has no parameter {', '.join(map(repr, unknown))}; "
-                f"it has {', '.join(map(repr, self.parameters))}."
+                f"FunctionSystem has no parameter {listed(map(repr, unknown))}; it has "
+                f"{listed(map(repr, self.parameters)) or 'none'}."
             )
-        new = {k: jnp.asarray(changes.get(k, old), float) for k, old in self.parameters.items()}
+        new = _numbers(changes)
+        new = {name: new.get(name, old) for name, old in self.parameters.items()}
         return eqx.tree_at(lambda s: s.parameters, self, new)
 
     def with_redundant_constraints(self) -> FunctionSystem:
@@ -133,6 +140,7 @@ class FunctionSystem(System):
         return end - start
 
     def velocity_size(self, nq: int) -> int:
+        self.coordinate_names(nq)  # refuses a q for which there are too few names or too many
         return nq
 
     def held_coordinates(self, item: int | str, nq: int) -> list[int]:
@@ -140,11 +148,13 @@ class FunctionSystem(System):
         if isinstance(item, str):
             if item not in names:
                 raise ValueError(
-                    f"There is no coordinate {item!r} to hold; there are {', '.join(names)}."
+                    f"There is no coordinate {item!r} to hold; there are {listed(names)}."
                 )
             return [names.index(item)]
         if not -nq <= item < nq:
-            raise ValueError(f"There is no coordinate {item} to hold; there are {nq}.")
+            raise ValueError(
+                f"There is no coordinate {item} to hold; there are {nq}, counted from 0."
+            )
         return [item % nq]
 
     def normalize(self, q: Array) -> Array:
@@ -220,16 +230,59 @@ class FunctionSystem(System):
         return DenseFactor(jacobian, inverse_mass(mass), redundant=self._redundant)
 
     def coordinate_names(self, n: int) -> list[str]:
-        return _names(self._coordinate_names, "q", n)
+        return _names(self._coordinate_names, "coordinate", "q", n)
+
+    def velocity_names(self, n: int) -> list[str]:
+        return self.coordinate_names(n)
+
+    def non_finite_forces(self, q: Array, v: Array, t: Array) -> list[str]:
+        return [] if bool(jnp.all(jnp.isfinite(self.force(q, v, t)))) else ["force"]
 
     def constraint_names(self, rows: int) -> list[str]:
-        return _names(self._constraint_names, "constraint", rows)
+        return _names(self._constraint_names, "constraint", "constraint", rows)
 
 
-def _names(given: tuple[str, ...] | None, stem: str, n: int) -> list[str]:
-    return (
-        list(given) if given is not None and len(given) == n else [f"{stem}[{i}]" for i in range(n)]
-    )
+def _names(given: tuple[str, ...] | None, what: str, stem: str, n: int) -> list[str]:
+    if given is None:
+        return [f"{stem}[{i}]" for i in range(n)]
+    if len(given) != n:
+        raise ValueError(
+            f"FunctionSystem: {what}_names has {len(given)} names ({listed(given)}) for {n} "
+            f"{what}s. Give one name for each."
+        )
+    return list(given)
+
+
+def _names_given(what: str, names: Any) -> tuple[str, ...] | None:
+    """The names as a tuple, or one message about what is wrong with them."""
+    if names is None:
+        return None
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise TypeError(
+            f"FunctionSystem: {what}={shown(names)} must be a list of strings, one for each."
+        )
+    return tuple(names)
+
+
+def _numbers(parameters: Any) -> Any:
+    """The parameters as arrays; refuses by name what is no finite number."""
+
+    def array(path: Any, value: Any) -> Array:
+        name = f"parameter {jax.tree_util.keystr(path, simple=True, separator='.')!r}"
+        try:
+            x = jnp.asarray(value, dtype=float)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"FunctionSystem: {name} is {shown(value)}. Give numbers or arrays of numbers."
+            ) from None
+        if not isinstance(x, Tracer) and not bool(jnp.all(jnp.isfinite(x))):
+            raise ValueError(
+                f"FunctionSystem: {name} is {shown(value)}, which is not finite. Give finite "
+                "numbers."
+            )
+        return x
+
+    return jax.tree_util.tree_map_with_path(array, parameters)
 
 
 def _replaced(module: FunctionSystem, **changes: Any) -> FunctionSystem:

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._messages import listed, shown
 from .assembly import BodySet
 from .base import Array, ConstraintFactor, Metric, Rows, System
 from .elements import Group
@@ -41,6 +42,11 @@ class BodyMotion:
     def point(self, local: Any) -> np.ndarray:
         """World position over time of a body-fixed point given from the centre of mass."""
         local = np.asarray(local, dtype=float)
+        if local.shape != self.position.shape[1:]:
+            raise ValueError(
+                f"point: {shown(local.tolist())} must be a point of {self.position.shape[1]} "
+                "numbers in the body's coordinates [m]."
+            )
         if self.rotation is not None:
             return self.position + self.rotation @ local
         assert self.angle is not None
@@ -114,7 +120,10 @@ class Mechanism(System):
     def velocity_size(self, nq: int) -> int:
         expected = sum(s.n * s.frame.nq for s in self.sets)
         if nq != expected:
-            raise ValueError(f"q has {nq} entries; this mechanism has {expected}.")
+            raise ValueError(
+                f"q has {nq} entries; this mechanism has {expected} coordinates. Give all of them, "
+                "in the order of system.coordinate_names."
+            )
         return sum(s.n * s.dof for s in self.sets)
 
     def _each(self, name: str, q: Array, v: Array) -> Array:
@@ -225,8 +234,7 @@ class Mechanism(System):
             for name in s.names
         ]
 
-    def velocity_names(self) -> list[str]:
-        """One name for each velocity coordinate."""
+    def velocity_names(self, n: int) -> list[str]:
         return [
             f"{name}.{label}"
             for s in self.sets
@@ -235,7 +243,7 @@ class Mechanism(System):
         ]
 
     def held_coordinates(self, item: int | str, nq: int) -> list[int]:
-        names = self.velocity_names()
+        names = self.velocity_names(self.velocity_size(nq))
         if isinstance(item, str):
             exact = [i for i, name in enumerate(names) if name == item]
             whole = [i for i, name in enumerate(names) if name.rsplit(".", 1)[0] == item]
@@ -244,10 +252,13 @@ class Mechanism(System):
             bodies = [name for s in self.sets for name in s.names]
             raise ValueError(
                 f"There is nothing called {item!r} to hold. Give a body "
-                f"({', '.join(bodies[:8])}) or a coordinate such as {names[0]!r}."
+                f"({listed(bodies)}) or a coordinate such as {names[0]!r}."
             )
         if not 0 <= item < len(names):
-            raise ValueError(f"There is no velocity coordinate {item} to hold.")
+            raise ValueError(
+                f"There is no velocity coordinate {item} to hold; there are {len(names)}, counted "
+                "from 0."
+            )
         return [item]
 
     def constraint_names(self, rows: int) -> list[str]:
@@ -261,14 +272,35 @@ class Mechanism(System):
             ]
         return out
 
+    def non_finite_forces(self, q: Array, v: Array, t: Array) -> list[str]:
+        bad = []
+        for s, x, y in zip(self.sets, self._split_q(q), self._split_v(v), strict=True):
+            for group in s.forces:
+                parts = group.wrenches(group.frames(s.frames(x, y)), t)
+                finite = np.all([np.isfinite(x) for wrench in parts for x in wrench], axis=0)
+                bad += [name for name, good in zip(group.names, finite, strict=True) if not good]
+        return bad
+
     # -- results by name -----------------------------------------------------------------
+
+    def check_body(self, name: Any) -> None:
+        """Refuse what is not the name of a body."""
+        self._locate(name)
+
+    def check_joint(self, name: Any, axes: Any) -> None:
+        """Refuse what is not the name of a joint, or not axes of its reaction."""
+        known = dict(self.markers)
+        if name not in known:
+            raise KeyError(f"There is no joint {shown(name)}; the joints are {listed(known)}.")
+        if axes not in ("world", "joint"):
+            raise ValueError(f'axes={shown(axes)} is not known. Use "world" or "joint".')
 
     def _locate(self, body: str) -> tuple[int, int]:
         for k, s in enumerate(self.sets):
             if body in s.names:
                 return k, s.names.index(body)
         known = [name for s in self.sets for name in s.names]
-        raise KeyError(f"There is no body {body!r}; the bodies are {', '.join(known)}.")
+        raise KeyError(f"There is no body {shown(body)}; the bodies are {listed(known)}.")
 
     def _rows_of(self, x: np.ndarray, k: int, i: int, *, velocity: bool) -> np.ndarray:
         """Components over time, (components, times), of body i of set k."""
@@ -301,7 +333,13 @@ class Mechanism(System):
 
     def total_momentum(self, q: np.ndarray, v: np.ndarray, about: Any) -> Any:
         """Linear (n, 3) and angular (n, 3) momentum; planar bodies contribute in the x-y plane."""
-        about = np.resize(np.asarray(about, dtype=float), 3)
+        about = np.asarray(about, dtype=float)
+        if about.shape not in ((2,), (3,)) or not np.all(np.isfinite(about)):
+            raise ValueError(
+                f"momentum: about={shown(about.tolist())} must be a point of two or three finite "
+                "numbers [m]."
+            )
+        about = np.pad(about, (0, 3 - about.size))
         linear = np.zeros((q.shape[0], 3))
         angular = np.zeros((q.shape[0], 3))
         for s in self.sets:
@@ -333,12 +371,8 @@ class Mechanism(System):
         axes: Literal["world", "joint"],
     ) -> Reaction:
         """Force and torque that `joint` applies to its second body at its point."""
-        known = dict(self.markers)
-        if joint not in known:
-            raise KeyError(f"There is no joint {joint!r}; the joints are {', '.join(known)}.")
-        if axes not in ("world", "joint"):
-            raise ValueError(f'axes={axes!r} is not known. Use "world" or "joint".')
-        marker = known[joint]
+        self.check_joint(joint, axes)
+        marker = dict(self.markers)[joint]
         k = marker.set_index
         s = self.sets[k]
         wrench = np.asarray(_joint_wrench(self, joint, *(jnp.asarray(x) for x in (t, q, lam))))
