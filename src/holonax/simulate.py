@@ -19,7 +19,7 @@ from ._messages import shown
 from .consistent import Start, consistent, constraint_rows, finite_number
 from .formulation import Formulation, PostStabilized, StepContext
 from .integrator import StabilizedSolver
-from .integrator.base import BLOW_UP, FullState
+from .integrator.base import BLOW_UP, FullState, problem_term
 from .result import Result
 from .system.base import Array, System
 
@@ -103,7 +103,7 @@ def _initial(
     system: System, formulation: Any, solver: Any, t0: Array, dt: Array, q: Array, v: Array
 ) -> tuple[Any, Any]:
     """The first state of the method and of its solver."""
-    terms = diffrax.ODETerm(formulation.vector_field)
+    terms = problem_term(formulation)
     context = StepContext(system, dt, formulation)
     y0 = solver.solver.first_state(context, t0, q, v)
     return y0, solver.init(terms, t0, t0 + dt, y0, context)
@@ -133,7 +133,7 @@ def _segment(
         subs = None
     end = diffrax.SubSaveAt(t1=True)
     solution = diffrax.diffeqsolve(
-        diffrax.ODETerm(formulation.vector_field),
+        problem_term(formulation),
         solver,
         t0,
         knots[-1],

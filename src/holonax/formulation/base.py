@@ -50,6 +50,7 @@ class Formulation(eqx.Module):
 
     kind: ClassVar[str]
     reference: ClassVar[str]
+    index: ClassVar[int] = 1
 
     def __repr__(self) -> str:
         """As one would make it: the first option, and others that differ from their default."""
@@ -87,7 +88,11 @@ class Formulation(eqx.Module):
         algebraic equations are as many as the entries of `z`.
         """
 
-    def algebraic_start(self, context: StepContext, lam: Array) -> Array:
+    def algebraic_scale(self, context: StepContext) -> Array:
+        """What the algebraic equations are divided by so that Newton's matrix stays balanced."""
+        return context.dt ** (self.index - 1)
+
+    def algebraic_start(self, context: StepContext, t: Array, q: Array, lam: Array) -> Array:
         """z at the start, from consistent multipliers."""
         return jnp.zeros((0,), lam.dtype)
 
@@ -98,6 +103,10 @@ class Formulation(eqx.Module):
     def carry(self, context: StepContext, t: Array, state: State, old: Any) -> Any:
         """What is carried into the step that begins at (t, state); `old` is None at the start."""
         return None
+
+    def rates(self, context: StepContext, t: Array, state: State) -> State:
+        """(u, v') at (t, q, v): the velocity that moves q, q' = N(q) u, and the acceleration."""
+        return state[1], self.accelerations(context, t, state)[0]
 
     def vector_field(self, t: Array, y: State, context: StepContext) -> State:
         """(q', v') for diffrax."""
@@ -117,7 +126,8 @@ class OdeFormulation(Formulation):
     def residual(
         self, context: StepContext, t: Array, q: Array, v: Array, u: Array, a: Array, z: Array
     ) -> tuple[Array, Array, Array]:
-        return u - v, a - self.accelerations(context, t, (q, v))[0], z
+        velocity, acceleration = self.rates(context, t, (q, v))
+        return u - velocity, a - acceleration, z
 
 
 # The time loop traces its step several times; inside a jit the work of tracing is done once.
@@ -125,8 +135,8 @@ class OdeFormulation(Formulation):
 
 @jax.jit
 def _vector_field(formulation: Formulation, t: Array, y: State, context: StepContext) -> State:
-    q, v = y
-    return context.system.qdot(q, v), formulation.accelerations(context, t, y)[0]
+    u, a = formulation.rates(context, t, y)
+    return context.system.qdot(y[0], u), a
 
 
 @jax.jit

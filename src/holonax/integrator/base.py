@@ -61,12 +61,24 @@ class SolverStatus(NamedTuple):
     carry: Any
 
 
+def problem_term(formulation: Formulation) -> diffrax.ODETerm:
+    """The diffrax term of a formulation, for (q, v) and for the full state alike."""
+
+    def field(t: Any, y: Any, context: StepContext) -> Any:
+        rates = formulation.vector_field(t, (y[0], y[1]), context)
+        if len(y) == 2:
+            return rates
+        return jax.tree.map(jnp.zeros_like, y)._replace(q=rates[0], v=rates[1])
+
+    return diffrax.ODETerm(field)
+
+
 class StabilizedSolver(diffrax.AbstractSolver):
     """`solver` on the problem of `formulation`, with the formulation's map after each step.
 
     Stops the loop as soon as the state is not finite, has blown up, or could not be solved for,
     keeping the last good state and its time. Can be handed to `diffrax.diffeqsolve` with the
-    term `diffrax.ODETerm(formulation.vector_field)` and `args=StepContext(system, dt)`.
+    term `problem_term(formulation)` and `args=StepContext(system, dt)`.
     """
 
     solver: Any

@@ -1,4 +1,4 @@
-"""Explicit Runge-Kutta methods: diffrax's own where it has them, and the classical RK4."""
+"""Explicit Runge-Kutta methods: diffrax's own where it has them, the classical RK4 and DOP853."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import diffrax
 import numpy as np
+from scipy.integrate._ivp import dop853_coefficients as dop853
 
 from .base import Integrator
 
@@ -67,3 +68,35 @@ class RK4(Integrator, diffrax.AbstractERK):
 
     def order(self, terms: Any) -> int:
         return 4
+
+
+def dop853_stages() -> tuple[np.ndarray, np.ndarray]:
+    """(a, c) of DOP853's 12 stages and, as a last row, of the solution at the end of the step."""
+    n = dop853.N_STAGES + 1
+    return dop853.A[:n, :n], dop853.C[:n]
+
+
+_dop853_tableau = diffrax.ButcherTableau(
+    a_lower=tuple(dop853.A[i, :i] for i in range(1, dop853.N_STAGES)),
+    b_sol=dop853.B,
+    b_error=dop853.E5[: dop853.N_STAGES],
+    c=dop853.C[1 : dop853.N_STAGES],
+)
+
+
+class Dop853(Integrator, diffrax.AbstractERK):
+    """Dormand and Prince's method of order 8 in 12 stages; errors by its embedded order 5."""
+
+    accepts: ClassVar[tuple[str, ...]] = ("ode",)
+    reference: ClassVar[str] = "Hairer, Norsett, Wanner 1993, II.10"
+
+    tableau: ClassVar[diffrax.ButcherTableau] = _dop853_tableau  # pyright: ignore
+    interpolation_cls: ClassVar[Callable[..., Any]] = (
+        diffrax.ThirdOrderHermitePolynomialInterpolation.from_k
+    )
+
+    def order(self, terms: Any) -> int:
+        return 8
+
+    def error_order(self, terms: Any) -> int:
+        return 6  # the local error of the embedded method

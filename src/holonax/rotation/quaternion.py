@@ -96,6 +96,29 @@ def rotation_vector_between(start: Quaternion, end: Quaternion) -> Vec3:
     return quaternion_log(quaternion_multiply((s0, -s1, -s2, -s3), end))
 
 
+def rotation_vector_rate(turn: Vec3, rate: Vec3) -> Vec3:
+    """Body angular velocity of exp(turn) when the rotation vector changes at `rate`.
+
+    w = rate - (1 - cos x)/x^2 turn x rate + (x - sin x)/x^3 turn x (turn x rate), x = |turn|.
+    """
+    n2 = turn.dot(turn)
+    small = n2 < 1e-2
+    x2 = jnp.where(small, 1.0, n2)
+    x = jnp.sqrt(x2)
+    b = jnp.where(
+        small,
+        1 / 2 - n2 / 24 + n2**2 / 720 - n2**3 / 40320 + n2**4 / 3628800,
+        (1 - jnp.cos(x)) / x2,
+    )
+    c = jnp.where(
+        small,
+        1 / 6 - n2 / 120 + n2**2 / 5040 - n2**3 / 362880 + n2**4 / 39916800,
+        (x - jnp.sin(x)) / (x2 * x),
+    )
+    first = turn.cross(rate)
+    return rate - first * b + turn.cross(first) * c
+
+
 def quaternion_from_axes(matrix: Any) -> np.ndarray:
     """Host side: unit quaternion of a 3x3 rotation matrix (Shepperd's stable branch)."""
     a = np.asarray(matrix, dtype=float)

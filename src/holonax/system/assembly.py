@@ -83,6 +83,10 @@ class BodySet(eqx.Module):
         """The increment from start to end."""
         return self.frame.difference(start.reshape(-1, self.n), end.reshape(-1, self.n)).ravel()
 
+    def increment_rate(self, step: Array, rate: Array) -> Array:
+        """The velocity of q ⊞ step when the increment changes at `rate`."""
+        return self.frame.increment_rate(step.reshape(-1, self.n), rate.reshape(-1, self.n)).ravel()
+
     def normalize(self, q: Array) -> Array:
         """Unit quaternions."""
         return self.frame.normalize(q.reshape(-1, self.n)).ravel()
@@ -231,12 +235,18 @@ class BodySet(eqx.Module):
     # -- saddle point ------------------------------------------------------------------------
 
     def factor(
-        self, q: Array, t: Array, metric: Metric, rows: Rows, redundant: bool
+        self,
+        q: Array,
+        t: Array,
+        metric: Metric,
+        rows: Rows,
+        shift: Array | float,
+        redundant: bool,
     ) -> ConstraintFactor:
         """Prepare the saddle-point solver for these bodies."""
         weights = Weights.of(self, metric)
         blocks = self.blocks(q, t, rows)
-        return BlockFactor(self.plans[rows], self, blocks, weights, rows, redundant)
+        return BlockFactor(self.plans[rows], self, blocks, weights, rows, shift, redundant)
 
 
 class Weights(eqx.Module):

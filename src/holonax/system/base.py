@@ -25,15 +25,24 @@ Rows = Literal["all", "holonomic"]
 
 
 class ConstraintFactor(abc.ABC):
-    """The factorised saddle-point matrix [[W^-1, G^T], [G, 0]] at one configuration.
+    """The factorised saddle-point matrix [[W^-1, G^T], [G, -s]] at one configuration.
 
-    W is the inverse mass matrix, or the identity. A factor is prepared once by
-    `System.factor` and used for several right-hand sides.
+    W is the inverse mass matrix, or the identity; s is the `shift` of softened constraints,
+    usually zero. A factor is prepared once by `System.factor` and used for several right-hand
+    sides.
     """
 
     @abc.abstractmethod
     def solve(self, force: Array, gamma: Array) -> tuple[Array, Array]:
-        """(a, lam) with W^-1 a + G^T lam = force and G a = gamma."""
+        """(a, lam) with W^-1 a + G^T lam = force and G a = gamma + s lam."""
+
+    @abc.abstractmethod
+    def weigh(self, force: Array) -> Array:
+        """W force: what the force does without the constraints."""
+
+    @abc.abstractmethod
+    def apply(self, v: Array) -> Array:
+        """G v."""
 
     def correct(self, residual: Array) -> Array:
         """W G^T (G W G^T)^-1 residual: the smallest d, in the metric, with G d = residual."""
@@ -77,6 +86,10 @@ class System(eqx.Module):
     @abc.abstractmethod
     def normalize(self, q: Array) -> Array:
         """`q` brought back onto the configuration manifold (unit quaternions)."""
+
+    @abc.abstractmethod
+    def increment_rate(self, step: Array, rate: Array) -> Array:
+        """The velocity of the configuration q ⊞ step when `step` changes at `rate`."""
 
     @abc.abstractmethod
     def velocity_size(self, nq: int) -> int:
@@ -132,9 +145,15 @@ class System(eqx.Module):
 
     @abc.abstractmethod
     def factor(
-        self, q: Array, t: Array, *, metric: Metric = "mass", rows: Rows = "all"
+        self,
+        q: Array,
+        t: Array,
+        *,
+        metric: Metric = "mass",
+        rows: Rows = "all",
+        shift: Array | float = 0.0,
     ) -> ConstraintFactor:
-        """Prepare the saddle-point solver at (q, t)."""
+        """Prepare the saddle-point solver at (q, t); `shift` is added to G W G^T."""
 
     # -- names ---------------------------------------------------------------------------
 

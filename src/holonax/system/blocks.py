@@ -19,7 +19,7 @@ from jax.lax import optimization_barrier
 
 from ..linalg import BlockCholesky, cholesky, cholesky_solve
 from .base import Array, ConstraintFactor, Rows
-from .dense import PASSES, PROXIMAL
+from .dense import PASSES, PROXIMAL, is_zero
 from .elements import Group, Scatter, Table, take
 
 DENSE_ROWS = 24  # up to this many constraint rows the Schur complement is factored dense
@@ -220,30 +220,44 @@ class BlockPlan(eqx.Module):
 
 
 class BlockFactor(ConstraintFactor):
-    """Range-space solution with the block-sparse Schur complement."""
+    """Range-space solution with the block-sparse Schur complement G W G^T + shift."""
 
     def __init__(
-        self, plan: BlockPlan, bodies: Any, blocks: Any, weights: Any, rows: Rows, redundant: bool
+        self,
+        plan: BlockPlan,
+        bodies: Any,
+        blocks: Any,
+        weights: Any,
+        rows: Rows,
+        shift: Array | float,
+        redundant: bool,
     ):
         self._plan, self._bodies, self._blocks = plan, bodies, blocks
-        self._weights, self._rows, self._redundant = weights, rows, redundant
+        self._weights, self._rows = weights, rows
+        self._shift, self._redundant = shift, redundant
         self._groups = bodies.groups(rows)
         if not self._groups:
             return
         diagonal, off = plan.schur(self._groups, blocks, weights, bodies)
+        unit = jnp.eye(plan.size)[:, :, None]
+        if not is_zero(shift):
+            diagonal = diagonal + shift * unit
         if redundant:
-            shift = PROXIMAL * jnp.mean(jnp.stack([diagonal[r, r] for r in range(plan.size)]))
-            diagonal = diagonal + shift * jnp.eye(plan.size)[:, :, None]
+            mean = jnp.mean(jnp.stack([diagonal[r, r] for r in range(plan.size)]))
+            diagonal = diagonal + PROXIMAL * mean * unit
         self._factor = plan.solver.factor(diagonal, off)
 
-    def _jacobian(self, v: Array) -> Array:
+    def weigh(self, force: Array) -> Array:
+        return self._weights.apply(self._bodies, force)
+
+    def apply(self, v: Array) -> Array:
         return self._bodies.apply(self._blocks, v, self._rows)
 
     def solve(self, force: Array, gamma: Array) -> tuple[Array, Array]:
-        free = self._weights.apply(self._bodies, force)
+        free = self.weigh(force)
         if not self._groups:
             return free, jnp.zeros((0,))
-        lam = self.multipliers(self._jacobian(free) - gamma)
+        lam = self.multipliers(self.apply(free) - gamma)
         return free - self.spread(lam), lam
 
     def _schur_solve(self, residual: Array) -> Array:
@@ -257,7 +271,8 @@ class BlockFactor(ConstraintFactor):
         lam = self._schur_solve(residual)
         if self._redundant:
             for _ in range(PASSES):
-                lam = lam + self._schur_solve(residual - self._jacobian(self.spread(lam)))
+                product = self.apply(self.spread(lam)) + self._shift * lam
+                lam = lam + self._schur_solve(residual - product)
         return lam
 
     def spread(self, lam: Array) -> Array:

@@ -19,18 +19,28 @@ PASSES = 3
 
 
 class DenseFactor(ConstraintFactor):
-    """Range-space solution with the Schur complement S = G W G^T, all dense.
+    """Range-space solution with the Schur complement S = G W G^T + shift, all dense.
 
     `weigh` applies W to a vector (nv,) or to the columns of a matrix (nv, k).
     """
 
-    def __init__(self, jacobian: Array, weigh: Callable[[Array], Array], *, redundant: bool):
+    def __init__(
+        self,
+        jacobian: Array,
+        weigh: Callable[[Array], Array],
+        shift: Array | float = 0.0,
+        *,
+        redundant: bool,
+    ):
         self._jacobian, self._weigh, self._redundant = jacobian, weigh, redundant
         self._rows = rows = jacobian.shape[0]
         if rows == 0:
             return
         self._spreader = weigh(jacobian.T)
-        self._schur = optimization_barrier(jacobian @ self._spreader)
+        schur = jacobian @ self._spreader
+        if not is_zero(shift):
+            schur = schur + shift * jnp.eye(rows)
+        self._schur = optimization_barrier(schur)
         shifted = self._schur
         if redundant:
             shifted = shifted + PROXIMAL * jnp.trace(self._schur) / rows * jnp.eye(rows)
@@ -42,6 +52,12 @@ class DenseFactor(ConstraintFactor):
             return free, jnp.zeros((0,), free.dtype)
         lam = self.multipliers(self._jacobian @ free - gamma)
         return free - self._spreader @ lam, lam
+
+    def weigh(self, force: Array) -> Array:
+        return self._weigh(force)
+
+    def apply(self, v: Array) -> Array:
+        return self._jacobian @ v
 
     def multipliers(self, residual: Array) -> Array:
         if self._rows == 0:
@@ -56,6 +72,11 @@ class DenseFactor(ConstraintFactor):
         if self._rows == 0:
             return jnp.zeros((self._jacobian.shape[1],), lam.dtype)
         return self._spreader @ lam
+
+
+def is_zero(shift: Array | float) -> bool:
+    """Whether a shift is known to be none, so that nothing need be added."""
+    return isinstance(shift, float) and shift == 0
 
 
 def inverse_mass(mass: Array | None) -> Callable[[Array], Array]:

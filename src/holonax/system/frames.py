@@ -21,6 +21,7 @@ from ..rotation.quaternion import (
     quaternion_axes,
     quaternion_normalized,
     rotation_vector_between,
+    rotation_vector_rate,
 )
 from ..rotation.vectors import Scalar
 
@@ -149,6 +150,12 @@ class Frame:
         return jnp.stack([q[0] - p[0], q[1] - p[1], q[2] - p[2], *turn])
 
     @staticmethod
+    def increment_rate(d: Any, rate: Any) -> Any:
+        """Rows of the velocity of q ⊞ d when d changes at `rate`: tangent map of the rotations."""
+        w = rotation_vector_rate(Vec3(d[3], d[4], d[5]), Vec3(rate[3], rate[4], rate[5]))
+        return jnp.stack([rate[0], rate[1], rate[2], *w])
+
+    @staticmethod
     def normalize(q: Any) -> Any:
         """Rows of q with unit quaternions."""
         return jnp.stack([q[0], q[1], q[2], *quaternion_normalized((q[3], q[4], q[5], q[6]))])
@@ -265,6 +272,11 @@ class PlanarFrame:
     def difference(p: Any, q: Any) -> Any:
         """Rows of the increment from p to q."""
         return q - p
+
+    @staticmethod
+    def increment_rate(d: Any, rate: Any) -> Any:
+        """Rows of the velocity of q + d when d changes at `rate`."""
+        return rate
 
     @staticmethod
     def normalize(q: Any) -> Any:

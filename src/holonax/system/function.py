@@ -139,6 +139,9 @@ class FunctionSystem(System):
     def difference(self, start: Array, end: Array) -> Array:
         return end - start
 
+    def increment_rate(self, step: Array, rate: Array) -> Array:
+        return rate
+
     def velocity_size(self, nq: int) -> int:
         self.coordinate_names(nq)  # refuses a q for which there are too few names or too many
         return nq
@@ -222,12 +225,18 @@ class FunctionSystem(System):
         return self.jacobian(q, t).T @ lam
 
     def factor(
-        self, q: Array, t: Array, *, metric: Metric = "mass", rows: Rows = "all"
+        self,
+        q: Array,
+        t: Array,
+        *,
+        metric: Metric = "mass",
+        rows: Rows = "all",
+        shift: Array | float = 0.0,
     ) -> DenseFactor:
         jacobian = self._jacobian(q, t, rows)
         mass = self._mass_value(q) if metric == "mass" else None
         jacobian, mass = optimization_barrier((jacobian, mass))
-        return DenseFactor(jacobian, inverse_mass(mass), redundant=self._redundant)
+        return DenseFactor(jacobian, inverse_mass(mass), shift, redundant=self._redundant)
 
     def coordinate_names(self, n: int) -> list[str]:
         return _names(self._coordinate_names, "coordinate", "q", n)

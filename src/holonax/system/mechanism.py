@@ -140,6 +140,10 @@ class Mechanism(System):
         parts = zip(self.sets, self._split_q(start), self._split_q(end), strict=True)
         return self._join([s.difference(x, y) for s, x, y in parts])
 
+    def increment_rate(self, step: Array, rate: Array) -> Array:
+        parts = zip(self.sets, self._split_v(step), self._split_v(rate), strict=True)
+        return self._join([s.increment_rate(x, y) for s, x, y in parts])
+
     def normalize(self, q: Array) -> Array:
         return self._join(
             [s.normalize(x) for s, x in zip(self.sets, self._split_q(q), strict=True)]
@@ -218,10 +222,16 @@ class Mechanism(System):
         return self._join([s.apply_transpose(s.blocks(x, t, "all"), y, "all") for s, x, y in parts])
 
     def factor(
-        self, q: Array, t: Array, *, metric: Metric = "mass", rows: Rows = "all"
+        self,
+        q: Array,
+        t: Array,
+        *,
+        metric: Metric = "mass",
+        rows: Rows = "all",
+        shift: Array | float = 0.0,
     ) -> ConstraintFactor:
         parts = zip(self.sets, self._split_q(q), strict=True)
-        factors = [s.factor(x, t, metric, rows, self.redundant) for s, x in parts]
+        factors = [s.factor(x, t, metric, rows, shift, self.redundant) for s, x in parts]
         return factors[0] if len(factors) == 1 else _SumFactor(self, factors)
 
     # -- names ---------------------------------------------------------------------------
@@ -416,6 +426,16 @@ class _SumFactor(ConstraintFactor):
         parts = zip(self._factors, s._split_v(force), s._unstack_rows(gamma), strict=True)
         a, lam = zip(*(factor.solve(x, y) for factor, x, y in parts), strict=True)
         return s._join(list(a)), s._stack_rows(list(lam))
+
+    def weigh(self, force: Array) -> Array:
+        s = self._system
+        parts = zip(self._factors, s._split_v(force), strict=True)
+        return s._join([factor.weigh(x) for factor, x in parts])
+
+    def apply(self, v: Array) -> Array:
+        s = self._system
+        parts = zip(self._factors, s._split_v(v), strict=True)
+        return s._stack_rows([factor.apply(x) for factor, x in parts])
 
     def multipliers(self, residual: Array) -> Array:
         s = self._system

@@ -1,0 +1,143 @@
+"""Backward differentiation formulas with constant steps, orders 1 to 5.
+
+    sum_j alpha_j d_{n+1-j} = h k,    sum_j alpha_j v_{n+1-j} = h a
+
+The increments d are measured from the configuration q_n, so that the formula keeps its order on
+rotations: k is the rate of the increment at its end.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..formulation.base import StepContext, stabilized
+from ..formulation.post_stabilized import PostStabilized
+from ..system.base import Array
+from .base import FullState
+from .implicit import ImplicitStep, end_equations
+from .newton import NewtonCounts
+
+
+def bdf_weights(order: int) -> np.ndarray:
+    """(alpha_0, ..., alpha_k): the derivative at node 0 of the interpolant at 0, -1, ..., -k."""
+    nodes = -np.arange(order + 1.0)
+    weights = np.empty(order + 1)
+    for j in range(order + 1):
+        others = np.delete(nodes, j)
+        basis = np.polynomial.Polynomial.fromroots(others)
+        weights[j] = basis.deriv()(0.0) / basis(nodes[j])
+    return weights
+
+
+class _History(NamedTuple):
+    """The last order - 1 states before the present one, how many are known, and their step."""
+
+    q: Array
+    v: Array
+    known: Array
+    dt: Array
+    counts: NewtonCounts
+
+
+class BDF(ImplicitStep):
+    """Backward differentiation formula of order 1 to 5.
+
+    The first steps, and those after a change of step size, are taken by an explicit method of
+    order 8 on the index-1 equations with projection, so that the method starts at full order.
+    """
+
+    reference: ClassVar[str] = "Gear 1971; Hairer, Wanner 1996, Section V.1"
+
+    k: int = eqx.field(static=True, default=2)
+
+    def __check_init__(self) -> None:
+        if self.k not in (1, 2, 3, 4, 5):
+            raise ValueError(f"BDF: order {self.k} must be 1, 2, 3, 4 or 5.")
+
+    def order(self, terms: Any) -> int:
+        return self.k
+
+    def init(self, terms: Any, t0: Any, t1: Any, y0: FullState, args: Any) -> _History:
+        past = lambda x: jnp.tile(x, (self.k - 1, 1))  # noqa: E731
+        step = jnp.asarray(t1 - t0, dtype=float)
+        return _History(past(y0.q), past(y0.v), jnp.asarray(0), step, NewtonCounts.zero())
+
+    def statistics(self, solver_state: Any) -> dict[str, int]:
+        return solver_state.counts.statistics()
+
+    def step(
+        self,
+        terms: Any,
+        t0: Any,
+        t1: Any,
+        y0: FullState,
+        args: StepContext,
+        solver_state: _History,
+        made_jump: Any,
+    ) -> Any:
+        h = t1 - t0
+        past = solver_state
+        same = jnp.abs(h - past.dt) <= 1e-9 * h
+        known = jnp.where(same, past.known, 0)
+        if self.k == 1:
+            y1, code, counts = self._implicit(t1, h, y0, args, past)
+        else:
+            y1, code, counts = jax.lax.cond(
+                known >= self.k - 1,
+                lambda: self._implicit(t1, h, y0, args, past),
+                lambda: (*_started(terms, t0, t1, y0, args), NewtonCounts.zero()),
+            )
+        shift = lambda new, old: jnp.concatenate([new[None], old])[: self.k - 1]  # noqa: E731
+        history = _History(
+            shift(y0.q, past.q), shift(y0.v, past.v), known + 1, h, past.counts + counts
+        )
+        result = diffrax.RESULTS.where(
+            code, diffrax.RESULTS.successful, diffrax.RESULTS.internal_error
+        )
+        return y1, None, {"y0": y0, "y1": y1}, history, result
+
+    def _implicit(
+        self, t1: Array, h: Array, y0: FullState, args: StepContext, past: _History
+    ) -> tuple[FullState, Array, NewtonCounts]:
+        system = args.system
+        alpha = bdf_weights(self.k)
+        d0, v0 = jnp.zeros_like(y0.v), -alpha[1] * y0.v
+        for j in range(2, self.k + 1):
+            d0 = d0 - alpha[j] * system.difference(y0.q, past.q[j - 2])
+            v0 = v0 - alpha[j] * past.v[j - 2]
+
+        def moved(k: Array, a: Array) -> tuple[Array, Array]:
+            return (d0 + h * k) / alpha[0], (v0 + h * a) / alpha[0]
+
+        def residual(x: tuple[Array, Array, Array]) -> Any:
+            k, a, z = x
+            d, v = moved(k, a)
+            return end_equations(args, t1, y0, d, v, k, a, z)
+
+        (k, a, z), result, counts = self._solve(residual, (y0.v, y0.a, y0.z))
+        d, v = moved(k, a)
+        q = system.normalize(system.retract(y0.q, d))
+        solved = result == diffrax.RESULTS.successful
+        return FullState(q, v, a, z, y0.condition), solved, counts
+
+
+def _started(
+    terms: Any, t0: Array, t1: Array, y0: FullState, args: StepContext
+) -> tuple[FullState, Array]:
+    """One step of order 8 on the underlying ordinary differential equations, projected."""
+    solver = diffrax.Dopri8()
+    state = (y0.q, y0.v)
+    inner = solver.init(terms, t0, t1, state, args)
+    state = solver.step(terms, t0, t1, state, args, inner, True)[0]
+    formulation = args.formulation
+    if formulation.kind == "dae":
+        state = stabilized(PostStabilized("both", passes=3), t1, state, args)
+    a, lam = formulation.accelerations(args, t1, state)
+    z = formulation.algebraic_start(args, t1, state[0], lam)
+    return FullState(*state, a, z, y0.condition), jnp.asarray(True)

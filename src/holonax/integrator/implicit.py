@@ -1,0 +1,226 @@
+"""Implicit integrators on the residual of any formulation.
+
+The unknowns of a stage are k, the rate of the increment of position (q = q_n ⊞ d, u = velocity of
+the moving increment), a = v', and the algebraic variables z. Implicit Runge-Kutta methods put
+d_i = h sum_j A_ij k_j and v_i = v_n + h sum_j A_ij a_j; one-stage methods d = d_0 + h c k.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..formulation.base import StepContext
+from ..system.base import Array
+from .base import FullState, OwnStep
+from .newton import NewtonCounts, newton
+
+
+class ImplicitStep(OwnStep):
+    """Base of implicit integrators: the full state, Newton options and counts.
+
+    **Arguments:** `tolerance` and `max_iterations` of Newton's method; `modified=True` keeps the
+    Newton matrix of a step's first iterate.
+    """
+
+    accepts: ClassVar[tuple[str, ...]] = ("ode", "dae")
+
+    tolerance: float = eqx.field(static=True, default=1e-10, kw_only=True)
+    max_iterations: int = eqx.field(static=True, default=12, kw_only=True)
+    modified: bool = eqx.field(static=True, default=False, kw_only=True)
+
+    def first_state(self, context: StepContext, t: Array, q: Array, v: Array) -> FullState:
+        carry = context.formulation.carry(context, t, (q, v), None)
+        context = context._replace(carry=carry)
+        a, lam = context.formulation.accelerations(context, t, (q, v))
+        z = context.formulation.algebraic_start(context, t, q, lam)
+        return FullState(q, v, a, z, jnp.zeros(()))
+
+    def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> Any:
+        return NewtonCounts.zero()
+
+    def statistics(self, solver_state: Any) -> dict[str, int]:
+        return solver_state.statistics()
+
+    def _solve(self, residual: Any, start: Any) -> tuple[Any, Any, NewtonCounts]:
+        solution, converged, counts = newton(
+            residual,
+            start,
+            tolerance=self.tolerance,
+            max_iterations=self.max_iterations if not self.modified else 4 * self.max_iterations,
+            modified=self.modified,
+        )
+        result = diffrax.RESULTS.where(
+            converged, diffrax.RESULTS.successful, diffrax.RESULTS.internal_error
+        )
+        return solution, result, counts
+
+
+def end_equations(
+    context: StepContext, t1: Array, y0: FullState, d: Array, v: Array, k: Array, a: Array, z: Array
+) -> tuple[Array, Array, Array]:
+    """The formulation's equations at the configuration q_n ⊞ d, the increment moving at rate k."""
+    system, formulation = context.system, context.formulation
+    q = system.retract(y0.q, d)
+    u = system.increment_rate(d, k)
+    kinematic, dynamic, algebraic = formulation.residual(context, t1, q, v, u, a, z)
+    # Constraints below acceleration level are divided by h so that the matrix stays balanced.
+    return kinematic, dynamic, algebraic / formulation.algebraic_scale(context)
+
+
+class _RungeKutta(ImplicitStep):
+    """Fully implicit Runge-Kutta step with a stiffly accurate tableau (A, c)."""
+
+    def _tableau(self) -> tuple[np.ndarray, np.ndarray]:
+        raise TypeError("abstract")
+
+    def step(
+        self,
+        terms: Any,
+        t0: Any,
+        t1: Any,
+        y0: FullState,
+        args: StepContext,
+        solver_state: NewtonCounts,
+        made_jump: Any,
+    ) -> Any:
+        A, c = self._tableau()
+        s, h = len(c), t1 - t0
+
+        def residual(x: tuple[Array, Array, Array]) -> Any:
+            k, a, z = x
+
+            def stage(row: Array, ci: Array, ki: Array, ai: Array, zi: Array) -> Any:
+                combine = lambda r: sum(row[j] * r[j] for j in range(s))  # noqa: E731
+                d, v = h * combine(k), y0.v + h * combine(a)
+                return end_equations(args, t0 + ci * h, y0, d, v, ki, ai, zi)
+
+            if s == 1:
+                return stage(jnp.asarray(A[0]), jnp.asarray(c[0]), k[0], a[0], z[0])
+            return jax.vmap(stage)(jnp.asarray(A), jnp.asarray(c), k, a, z)
+
+        repeat = lambda x: jnp.tile(x, (s, 1))  # noqa: E731
+        start = (repeat(y0.v), repeat(y0.a), repeat(y0.z))
+        (k, a, z), result, counts = self._solve(residual, start)
+        combine = lambda r: sum(A[-1, j] * r[j] for j in range(s))  # noqa: E731
+        q = args.system.normalize(args.system.retract(y0.q, h * combine(k)))
+        y1 = FullState(q, y0.v + h * combine(a), a[-1], z[-1], y0.condition)
+        return y1, None, {"y0": y0, "y1": y1}, solver_state + counts, result
+
+
+class RadauIIA(_RungeKutta):
+    """Radau IIA with 1, 2 or 3 stages: order 1, 3, 5 for ordinary differential equations."""
+
+    reference: ClassVar[str] = "Hairer, Wanner 1996, Section IV.5"
+
+    stages: int = eqx.field(static=True, default=3)
+
+    def __check_init__(self) -> None:
+        if self.stages not in (1, 2, 3):
+            raise ValueError(f"RadauIIA: stages={self.stages} must be 1, 2 or 3.")
+
+    def order(self, terms: Any) -> int:
+        return 2 * self.stages - 1
+
+    def _tableau(self) -> tuple[np.ndarray, np.ndarray]:
+        return collocation(radau_nodes(self.stages))
+
+
+def radau_nodes(stages: int) -> np.ndarray:
+    """Right Radau points on (0, 1]: zeros of d^(s-1)/dx^(s-1) [x^(s-1) (x-1)^s]."""
+    p = np.polynomial.Polynomial([0, 1]) ** (stages - 1)
+    p = p * np.polynomial.Polynomial([-1, 1]) ** stages
+    roots = np.sort(p.deriv(stages - 1).roots().real) if stages > 1 else np.array([1.0])
+    roots[-1] = 1.0
+    return roots
+
+
+def collocation(c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The Runge-Kutta matrix of the collocation method with nodes `c`."""
+    s = len(c)
+    A = np.empty((s, s))
+    for j in range(s):
+        basis = np.polynomial.Polynomial([1.0])
+        for other in np.delete(c, j):
+            basis = basis * np.polynomial.Polynomial([-other, 1.0])
+        primitive = (basis / basis(c[j])).integ()
+        A[:, j] = primitive(c) - primitive(0.0)
+    return A, c
+
+
+class ImplicitMidpoint(ImplicitStep):
+    """The implicit midpoint rule, order 2: dynamics at the middle, constraints at the end.
+
+    Multipliers belong to the middle of the step.
+    """
+
+    reference: ClassVar[str] = "Bauchau, Epple, Bottasso 2009, Section 2"
+    multiplier_lag: ClassVar[float] = 0.5
+
+    def order(self, terms: Any) -> int:
+        return 2
+
+    def step(
+        self,
+        terms: Any,
+        t0: Any,
+        t1: Any,
+        y0: FullState,
+        args: StepContext,
+        solver_state: NewtonCounts,
+        made_jump: Any,
+    ) -> Any:
+        h = t1 - t0
+        system, formulation = args.system, args.formulation
+
+        def residual(x: tuple[Array, Array, Array]) -> Any:
+            k, a, z = x
+            middle = t0 + 0.5 * h
+            d, v = 0.5 * h * k, y0.v + 0.5 * h * a
+            kinematic, dynamic, algebraic = end_equations(args, middle, y0, d, v, k, a, z)
+            if formulation.index > 1:
+                q1, v1 = system.retract(y0.q, h * k), y0.v + h * a
+                at_end = formulation.residual(args, t1, q1, v1, v1, a, z)[2]
+                algebraic = at_end / formulation.algebraic_scale(args)
+            return kinematic, dynamic, algebraic
+
+        (k, a, z), result, counts = self._solve(residual, (y0.v, y0.a, y0.z))
+        q = system.normalize(system.retract(y0.q, h * k))
+        y1 = FullState(q, y0.v + h * a, a, z, y0.condition)
+        return y1, None, {"y0": y0, "y1": y1}, solver_state + counts, result
+
+
+class Trapezoidal(ImplicitStep):
+    """The trapezoidal rule, order 2."""
+
+    reference: ClassVar[str] = "Hairer, Wanner 1996, Section IV.3"
+
+    def order(self, terms: Any) -> int:
+        return 2
+
+    def step(
+        self,
+        terms: Any,
+        t0: Any,
+        t1: Any,
+        y0: FullState,
+        args: StepContext,
+        solver_state: NewtonCounts,
+        made_jump: Any,
+    ) -> Any:
+        h = t1 - t0
+
+        def residual(x: tuple[Array, Array, Array]) -> Any:
+            k, a, z = x
+            d, v = 0.5 * h * (y0.v + k), y0.v + 0.5 * h * (y0.a + a)
+            return end_equations(args, t1, y0, d, v, k, a, z)
+
+        (k, a, z), result, counts = self._solve(residual, (y0.v, y0.a, y0.z))
+        q = args.system.normalize(args.system.retract(y0.q, 0.5 * h * (y0.v + k)))
+        y1 = FullState(q, y0.v + 0.5 * h * (y0.a + a), a, z, y0.condition)
+        return y1, None, {"y0": y0, "y1": y1}, solver_state + counts, result
