@@ -129,7 +129,13 @@ def test_energy_balance_and_print():
     assert np.max(np.abs(result.energy.balance)) < 1e-8
     text = str(result)
     assert len(text.splitlines()) < 20
-    for word in ("success", "drift", "energy", "RK4", "steps"):
+    for word in (
+        "success",
+        "drift",
+        "energy",
+        "PostStabilized('both', passes=2) with RK4",
+        "steps",
+    ):
         assert word in text
 
 

@@ -29,6 +29,9 @@ from .diagnosis import (
 from .system.base import Array, System
 
 _ITERATIONS = 100
+_ELSEWHERE = (
+    "Start elsewhere, or avoid square roots, logarithms and divisions that are not defined there."
+)
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,8 @@ def _held(system: System, option: str, hold: Any, q: Array, nv: int) -> np.ndarr
         item = int(item) if isinstance(item, np.integer) else item
         if isinstance(item, bool) or not isinstance(item, (str, int)):
             raise TypeError(
-                f"consistent: {option} holds {shown(item)}; give coordinates by index or name."
+                f"consistent: {option} has the entry {shown(item)}; give coordinates by index or "
+                "name."
             )
         free[system.held_coordinates(item, int(q.shape[0]))] = False
     return free
@@ -128,9 +132,8 @@ def _check_finite(system: System, what: str, total_rows: int, *values: np.ndarra
     if not np.all(good):
         names = system.constraint_names(total_rows)
         raise ConstraintError(
-            f"{what} of {listed(picked(names[:m], ~good), 4)} is not "
-            "finite at the start. Start elsewhere, or avoid square roots, logarithms and divisions "
-            "that are not defined there."
+            f"{listed(picked(names[:m], ~good), 4)}: the {what} is not finite at the start. "
+            f"{_ELSEWHERE}"
         )
 
 
@@ -138,7 +141,7 @@ def _assemble(system: System, q: Array, t: Array, free: np.ndarray, tol: float) 
     """Damped Newton on g(q, t) = 0, moving only the free coordinates."""
     g, G = (np.asarray(x) for x in _evaluate(system, q, t))
     m = g.shape[0]
-    _check_finite(system, "The constraint or its derivative", G.shape[0], g, G)
+    _check_finite(system, "residual or its derivative", G.shape[0], g, G)
     size = np.linalg.norm(g)
     for _ in range(_ITERATIONS):
         if m == 0 or np.max(np.abs(g)) <= tol:
@@ -159,7 +162,8 @@ def _assemble(system: System, q: Array, t: Array, free: np.ndarray, tol: float) 
                 raise ConstraintError(
                     f"The mechanism cannot be assembled: a residual of {np.max(np.abs(g)):.3g} "
                     f"remains in {_worst(system, g, G.shape[0])}. Check the dimensions of the loop "
-                    "these joints close, release a held coordinate, or give a closer start."
+                    "these joints close and their drivers, release a held coordinate, or give a "
+                    "closer start."
                 )
         q, g, G, size = trial, new, new_G, np.linalg.norm(new)
     raise ConstraintError(
@@ -180,7 +184,7 @@ def _assemble_large(system: System, q: Array, t: Array, tol: float) -> Array:
     """Newton in the mass metric with the block factor, for systems too large for dense algebra."""
     g, step = _newton_step(system, q, t)
     rows = constraint_rows(system, q, jnp.zeros(step.shape))
-    _check_finite(system, "The constraint", rows, np.asarray(g))
+    _check_finite(system, "residual", rows, np.asarray(g))
     size = float(jnp.max(jnp.abs(g), initial=0.0))
     for _ in range(_ITERATIONS):
         q = _retract(system, q, -step)
@@ -202,7 +206,7 @@ def _project_velocity(
 ) -> Array:
     """The velocity nearest to `v` in the mass metric with g' = 0, held coordinates kept."""
     rate, G = (np.asarray(x) for x in _rates(system, q, v, t))
-    _check_finite(system, "The rate", rate.shape[0], rate, G)
+    _check_finite(system, "rate or its derivative", rate.shape[0], rate, G)
     if rate.shape[0] == 0:
         return v
     mass = np.asarray(_mass_matrix(system, q))[np.ix_(free, free)]
@@ -283,7 +287,7 @@ def _check_mass(system: System, q: Array, nv: int) -> None:
     bad = ~np.all(np.isfinite(mass), axis=1)
     if np.any(bad):
         at = listed(picked(names, bad))
-        raise ValueError(f"mass is not finite at the start in {at}. Check the function for it.")
+        raise ValueError(f"mass is not finite at the start in {at}. Check what it returns there.")
     diagonal = np.diag(mass)
     if np.any(diagonal <= 0):
         at = listed(f"{name} ({m:g})" for name, m in zip(names, diagonal, strict=True) if m <= 0)
@@ -316,12 +320,9 @@ def _check_accelerations(
     if not (np.all(np.isfinite(a)) and np.all(np.isfinite(lam))):
         forces = system.non_finite_forces(q, v, t)
         if forces:
-            raise ValueError(
-                f"The force of {listed(forces)} is not finite at the start. Start elsewhere, or "
-                "avoid square roots, logarithms and divisions that are not defined there."
-            )
+            raise ValueError(f"{listed(forces, 4)} is not finite at the start. {_ELSEWHERE}")
         gamma = np.asarray(_gamma(system, q, v, t))
-        _check_finite(system, "The second derivative", rows, gamma)
+        _check_finite(system, "second derivative", rows, gamma)
         raise ConstraintError(
             "The accelerations at the start are not finite, though masses, forces and constraints "
             "are. Look for a singular configuration with hx.diagnose."

@@ -187,7 +187,7 @@ def check_pair(formulation: Any, integrator: Any) -> None:
         raise ValueError(
             f"{type(integrator).__name__} cannot integrate {type(formulation).__name__}: that "
             f"makes a problem of kind {formulation.kind!r}, and {type(integrator).__name__} takes "
-            f"{', '.join(map(repr, accepts))}. Legal integrators: {', '.join(legal)}."
+            f"{', '.join(map(repr, accepts))}. Legal integrators: {', '.join(legal) or 'none'}."
         )
 
 

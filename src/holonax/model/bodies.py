@@ -252,7 +252,7 @@ def attachment_points(
         world = vector(owner, "at", at, d)
         return [body.to_local_point(world) for body in bodies]
     local = [
-        None if x is None else vector(owner, label, x, d)
+        None if x is None else vector(owner, label.rstrip("="), x, d)
         for x, label in zip(given, labels, strict=True)
     ]
     if all(x is None for x in local):
@@ -287,7 +287,7 @@ def attachment_axes(
         world = _triad(direction(owner, "axis", axis, d))
         return [body.rotation.T @ world for body in bodies]
     local = [
-        None if x is None else direction(owner, label, x, d)
+        None if x is None else direction(owner, label.rstrip("="), x, d)
         for x, label in zip(given, labels, strict=True)
     ]
     if all(x is None for x in local):

@@ -45,10 +45,13 @@ class Target(eqx.Module):
         try:
             hash(motion)
             jax.eval_shape(motion, jnp.zeros(()))
-            value = np.asarray(motion(jnp.zeros(())), dtype=float)
+            returned = motion(jnp.zeros(()))
+            value = np.asarray(returned, dtype=float)
         except Exception as error:
             message = f"{owner}: {what} cannot be used: {explained(error)} {remedy}"
             raise ModelError(message) from None
+        if returned is None:
+            raise ModelError(f"{owner}: {what} returns nothing. {remedy}")
         if value.shape != ():
             raise ModelError(f"{owner}: {what} returns an array of shape {value.shape}. {remedy}")
         if not np.isfinite(value):

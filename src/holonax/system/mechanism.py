@@ -288,7 +288,8 @@ class Mechanism(System):
             for group in s.forces:
                 parts = group.wrenches(group.frames(s.frames(x, y)), t)
                 finite = np.all([np.isfinite(x) for wrench in parts for x in wrench], axis=0)
-                bad += [name for name, good in zip(group.names, finite, strict=True) if not good]
+                pairs = zip(group.names, finite, strict=True)
+                bad += [f"force {name!r}" for name, good in pairs if not good]
         return bad
 
     # -- results by name -----------------------------------------------------------------
