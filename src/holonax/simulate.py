@@ -380,6 +380,7 @@ def _run(
             "wall_time": elapsed,
             "compiled": _traces["segment"] > traced,
             **integrator.statistics(state.method),
+            **formulation.statistics(state.carry),
         },
     )
 

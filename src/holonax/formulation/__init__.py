@@ -5,9 +5,9 @@ from .base import Formulation, OdeFormulation, StepContext
 from .coordinate_projection import CoordinateProjection
 from .dae import GGL, Index2, Index3, Overdetermined, ProjectedInvariants
 from .index1 import Baumgarte, Index1
-from .penalty import AugmentedLagrangian, Penalty, StaggeredPenalty
 from .null_space import NullSpace
 from .partitioning import CoordinatePartitioning
+from .penalty import AugmentedLagrangian, Penalty, StaggeredPenalty
 from .post_stabilized import PostStabilized
 from .stabilized_invariant import StabilizedInvariant
 
@@ -16,8 +16,8 @@ __all__ = [
     "AlgebraicEnforcement",
     "AugmentedLagrangian",
     "Baumgarte",
-    "CoordinateProjection",
     "CoordinatePartitioning",
+    "CoordinateProjection",
     "Formulation",
     "Index1",
     "Index2",

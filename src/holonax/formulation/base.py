@@ -104,6 +104,10 @@ class Formulation(eqx.Module):
         """What is carried into the step that begins at (t, state); `old` is None at the start."""
         return None
 
+    def statistics(self, carry: Any) -> dict[str, int]:
+        """Counts kept in what is carried, by name."""
+        return {}
+
     def rates(self, context: StepContext, t: Array, state: State) -> State:
         """(u, v') at (t, q, v): the velocity that moves q, q' = N(q) u, and the acceleration."""
         return state[1], self.accelerations(context, t, state)[0]
