@@ -51,6 +51,8 @@ class Formulation(eqx.Module):
     kind: ClassVar[str]
     reference: ClassVar[str]
     index: ClassVar[int] = 1
+    # whether the kinematic equation is more than u = v
+    projects_position: ClassVar[bool] = False
 
     def __repr__(self) -> str:
         """As one would make it: the first option, and others that differ from their default."""
@@ -91,6 +93,14 @@ class Formulation(eqx.Module):
     def algebraic_scale(self, context: StepContext) -> Array:
         """What the algebraic equations are divided by so that Newton's matrix stays balanced."""
         return context.dt ** (self.index - 1)
+
+    def newton_scaling(self, context: StepContext, displacement: Array) -> Any:
+        """How Newton's matrix is scaled: ((rows), (columns), augment, condition), or None.
+
+        Rows are the kinematic, dynamic and algebraic equations, columns the unknowns k, a, z of
+        `integrator/implicit.py`; `displacement` is how far a unit of `a` moves the position.
+        """
+        return None
 
     def algebraic_start(self, context: StepContext, t: Array, q: Array, lam: Array) -> Array:
         """z at the start, from consistent multipliers."""

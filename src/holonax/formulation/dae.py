@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from ..system.base import Array, System
@@ -53,24 +54,120 @@ def position_rows(system: System, q: Array, t: Array, mu: Array, rows: int) -> A
 
 
 class Index3(DaeFormulation):
-    """The equations of motion with the position constraint g = 0."""
+    """The equations of motion with the position constraint g = 0, scaled after Bauchau.
+
+    Newton's unknowns are displacements and scaled multipliers, h^2 lam = s lam^, and the equations
+    of motion are multiplied by h^2, the constraints by s, so that the matrix does not depend on
+    the step size.
+
+    **Arguments:**
+
+    - `scaling`: ``"physical"``, s = m_r + d_r h + k_r h^2 (Eq. 6); ``"unit"``, s = 1; or ``"none"``,
+      plain displacements and multipliers, whose matrix has a condition number of O(h^-4).
+    - `mass`, `damping`, `stiffness`: m_r [kg], d_r [kg/s], k_r [kg/s^2]; those not given are taken
+      at the start from M, -df/dv and -df/dq by `reference`: ``"mean"`` of the diagonal, or the
+      infinity ``"norm"``.
+    - `augment`: rho of the augmented Lagrangian term, a row operation on the linear equations.
+    - `length`: characteristic length of the coordinates [m].
+    - `condition`: whether `result.condition` gives the condition number of each step's matrix.
+    """
 
     index: ClassVar[int] = 3
     reference: ClassVar[str] = "Bauchau, Epple, Bottasso 2009"
 
-    def default_integrator(self) -> Any:
-        from ..integrator import RadauIIA
+    scaling: Literal["physical", "unit", "none"] = eqx.field(static=True)
+    mass: Array | None
+    damping: Array | None
+    stiffness: Array | None
+    reference_size: Literal["mean", "norm"] = eqx.field(static=True)
+    augment: Array
+    length: Array
+    condition: bool = eqx.field(static=True)
 
-        return RadauIIA(2)
+    def __init__(
+        self,
+        scaling: Literal["physical", "unit", "none"] = "physical",
+        *,
+        mass: float | None = None,
+        damping: float | None = None,
+        stiffness: float | None = None,
+        reference: Literal["mean", "norm"] = "mean",
+        augment: float = 0.0,
+        length: float = 1.0,
+        condition: bool = False,
+    ):
+        if scaling not in ("physical", "unit", "none"):
+            raise ValueError(
+                f'Index3: scaling={scaling!r} is not known. Use "physical", "unit" or "none".'
+            )
+        if reference not in ("mean", "norm"):
+            raise ValueError(f'Index3: reference={reference!r} is not known. Use "mean" or "norm".')
+        given = {"mass": mass, "damping": damping, "stiffness": stiffness}
+        for name, value in {**given, "augment": augment}.items():
+            if value is not None and not 0 <= float(value) < float("inf"):
+                raise ValueError(f"Index3: {name}={value} must be a finite number, zero or more.")
+        if not 0 < float(length) < float("inf"):
+            raise ValueError(f"Index3: length={length} must be a finite, positive number [m].")
+        if scaling != "physical" and any(x is not None for x in given.values()):
+            raise ValueError(
+                f"Index3: mass, damping and stiffness mean nothing with scaling={scaling!r}. "
+                'Leave them out, or use scaling="physical".'
+            )
+        as_array = lambda x: None if x is None else jnp.asarray(x, dtype=float)  # noqa: E731
+        self.scaling, self.reference_size, self.condition = scaling, reference, condition
+        self.mass, self.damping, self.stiffness = map(as_array, given.values())
+        self.augment, self.length = jnp.asarray(augment, float), jnp.asarray(length, float)
+
+    def default_integrator(self) -> Any:
+        from ..integrator import GeneralizedAlpha
+
+        return GeneralizedAlpha(0.9)
+
+    def carry(self, context: StepContext, t: Array, state: State, old: Any) -> Any:
+        """(m_r, d_r, k_r), found at the start and kept."""
+        if self.scaling != "physical":
+            return None
+        return self._references(context.system, t, *state) if old is None else old
+
+    def _references(self, system: System, t: Array, q: Array, v: Array) -> tuple[Array, ...]:
+        def size(matrix: Array) -> Array:
+            if self.reference_size == "norm":
+                return jnp.max(jnp.sum(jnp.abs(matrix), axis=1))
+            return jnp.mean(jnp.abs(jnp.diagonal(matrix)))
+
+        moved = lambda d: system.force(system.retract(q, d), v, t)  # noqa: E731
+        m = size(system.mass_matrix(q)) if self.mass is None else self.mass
+        d = self.damping
+        if d is None:
+            d = size(jax.jacfwd(lambda x: system.force(q, x, t))(v))
+        k = self.stiffness
+        if k is None:
+            k = size(jax.jacfwd(moved)(jnp.zeros_like(v)))
+        return m, d, k
+
+    def algebraic_scale(self, context: StepContext) -> Array:
+        return jnp.ones(())
+
+    def newton_scaling(self, context: StepContext, displacement: Array) -> Any:
+        h, length = context.dt, self.length
+        if self.scaling == "none":
+            return (1.0, 1.0, 1.0), (1 / h, 1 / displacement, 1.0), self.augment, self.condition
+        s = jnp.ones(())
+        if self.scaling == "physical":
+            m, d, k = context.carry
+            s = (m + d * h + k * h * h) * length
+        rows = (h, h * h, s)
+        columns = (length / h, length / displacement, s / (h * h))
+        # the constraint rows and the transpose carry s each; rho s B^T B is wanted
+        return rows, columns, self.augment / s, self.condition
 
     def residual(
         self, context: StepContext, t: Array, q: Array, v: Array, u: Array, a: Array, z: Array
     ) -> tuple[Array, Array, Array]:
         system = context.system
         g = system.constraint(q, t)
-        m = g.shape[0]
-        # velocity rows are scaled like positions: both are divided by h^2 in the step
-        velocity = context.dt * system.constraint_rate(q, v, t)[m:]
+        # velocity rows are given the size of positions
+        velocity = context.dt * system.constraint_rate(q, v, t)[g.shape[0] :]
         return u - v, dynamics(system, q, v, t, a, z), jnp.concatenate([g, velocity])
 
 
@@ -87,7 +184,13 @@ class Index2(DaeFormulation):
         return u - v, dynamics(system, q, v, t, a, z), system.constraint_rate(q, v, t)
 
 
-class GGL(DaeFormulation):
+class _Projecting(DaeFormulation):
+    """Base of formulations that move the position along the constraint normals."""
+
+    projects_position: ClassVar[bool] = True
+
+
+class GGL(_Projecting):
     """Stabilised index 2 of Gear, Gupta and Leimkuhler: position and velocity constraints."""
 
     index: ClassVar[int] = 2
@@ -107,7 +210,7 @@ class GGL(DaeFormulation):
         return kinematic, dynamics(system, q, v, t, a, lam), jnp.concatenate([rate, g])
 
 
-class Overdetermined(DaeFormulation):
+class Overdetermined(_Projecting):
     """All of g = 0, G v + g_t = 0 and g'' = 0 at once, after Führer and Leimkuhler.
 
     The multipliers lam are those of the index-1 equations; the discretised rates are moved
@@ -137,7 +240,7 @@ class Overdetermined(DaeFormulation):
         return kinematic, dynamics(system, q, v, t, a, lam + tau), algebraic
 
 
-class ProjectedInvariants(DaeFormulation):
+class ProjectedInvariants(_Projecting):
     """The index-1 equations with their invariants projected: z' = f(z) - D mu, 0 = h(z).
 
     **Arguments:**

@@ -6,23 +6,29 @@ from .base import Integrator, StabilizedSolver
 from .bdf import BDF
 from .explicit import RK4, Dop853, Dopri5, Euler, Heun, Midpoint, Ralston
 from .implicit import ImplicitMidpoint, RadauIIA, Trapezoidal
+from .newmark import HHT, GeneralizedAlpha, Newmark
+from .rattle import Rattle
 
 __all__ = [
-    "BDF",
-    "RK4",
     "AdamsBashforth",
     "AdamsMoulton",
+    "BDF",
     "Dop853",
     "Dopri5",
     "Euler",
+    "GeneralizedAlpha",
+    "HHT",
     "Heun",
     "ImplicitMidpoint",
     "Integrator",
     "Midpoint",
     "ModifiedAdamsMoulton",
+    "Newmark",
     "PredictorCorrector",
+    "RK4",
     "RadauIIA",
     "Ralston",
+    "Rattle",
     "StabilizedSolver",
     "Trapezoidal",
 ]

@@ -120,11 +120,13 @@ class BDF(ImplicitStep):
             d, v = moved(k, a)
             return end_equations(args, t1, y0, d, v, k, a, z)
 
-        (k, a, z), result, counts = self._solve(residual, (y0.v, y0.a, y0.z))
+        reach = (h / alpha[0]) ** 2
+        start = (y0.v, y0.a, y0.z)
+        (k, a, z), result, counts, condition = self._solve(residual, start, args, reach)
         d, v = moved(k, a)
         q = system.normalize(system.retract(y0.q, d))
         solved = result == diffrax.RESULTS.successful
-        return FullState(q, v, a, z, y0.condition), solved, counts
+        return FullState(q, v, a, z, condition), solved, counts
 
 
 def _started(

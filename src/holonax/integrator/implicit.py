@@ -18,7 +18,7 @@ import numpy as np
 from ..formulation.base import StepContext
 from ..system.base import Array
 from .base import FullState, OwnStep
-from .newton import NewtonCounts, newton
+from .newton import NewtonCounts, Scaling, newton
 
 
 class ImplicitStep(OwnStep):
@@ -47,18 +47,27 @@ class ImplicitStep(OwnStep):
     def statistics(self, solver_state: Any) -> dict[str, int]:
         return solver_state.statistics()
 
-    def _solve(self, residual: Any, start: Any) -> tuple[Any, Any, NewtonCounts]:
-        solution, converged, counts = newton(
+    def _solve(
+        self, residual: Any, start: Any, context: StepContext, displacement: Array
+    ) -> tuple[Any, Any, NewtonCounts, Array]:
+        """Newton on the unknowns (k, a, z), or (a, z) where k is known from a."""
+        scaling = context.formulation.newton_scaling(context, displacement)
+        if scaling is not None:
+            rows, columns, augment, condition = scaling
+            n = len(start)
+            scaling = Scaling(rows[-n:], columns[-n:], augment, condition)
+        solution, converged, counts, condition = newton(
             residual,
             start,
             tolerance=self.tolerance,
             max_iterations=self.max_iterations if not self.modified else 4 * self.max_iterations,
             modified=self.modified,
+            scaling=scaling,
         )
         result = diffrax.RESULTS.where(
             converged, diffrax.RESULTS.successful, diffrax.RESULTS.internal_error
         )
-        return solution, result, counts
+        return solution, result, counts, condition
 
 
 def end_equations(
@@ -106,10 +115,10 @@ class _RungeKutta(ImplicitStep):
 
         repeat = lambda x: jnp.tile(x, (s, 1))  # noqa: E731
         start = (repeat(y0.v), repeat(y0.a), repeat(y0.z))
-        (k, a, z), result, counts = self._solve(residual, start)
+        (k, a, z), result, counts, condition = self._solve(residual, start, args, h * h)
         combine = lambda r: sum(A[-1, j] * r[j] for j in range(s))  # noqa: E731
         q = args.system.normalize(args.system.retract(y0.q, h * combine(k)))
-        y1 = FullState(q, y0.v + h * combine(a), a[-1], z[-1], y0.condition)
+        y1 = FullState(q, y0.v + h * combine(a), a[-1], z[-1], condition)
         return y1, None, {"y0": y0, "y1": y1}, solver_state + counts, result
 
 
@@ -189,9 +198,10 @@ class ImplicitMidpoint(ImplicitStep):
                 algebraic = at_end / formulation.algebraic_scale(args)
             return kinematic, dynamic, algebraic
 
-        (k, a, z), result, counts = self._solve(residual, (y0.v, y0.a, y0.z))
+        start = (y0.v, y0.a, y0.z)
+        (k, a, z), result, counts, condition = self._solve(residual, start, args, h * h / 2)
         q = system.normalize(system.retract(y0.q, h * k))
-        y1 = FullState(q, y0.v + h * a, a, z, y0.condition)
+        y1 = FullState(q, y0.v + h * a, a, z, condition)
         return y1, None, {"y0": y0, "y1": y1}, solver_state + counts, result
 
 
@@ -220,7 +230,8 @@ class Trapezoidal(ImplicitStep):
             d, v = 0.5 * h * (y0.v + k), y0.v + 0.5 * h * (y0.a + a)
             return end_equations(args, t1, y0, d, v, k, a, z)
 
-        (k, a, z), result, counts = self._solve(residual, (y0.v, y0.a, y0.z))
+        start = (y0.v, y0.a, y0.z)
+        (k, a, z), result, counts, condition = self._solve(residual, start, args, h * h / 4)
         q = args.system.normalize(args.system.retract(y0.q, 0.5 * h * (y0.v + k)))
-        y1 = FullState(q, y0.v + 0.5 * h * (y0.a + a), a, z, y0.condition)
+        y1 = FullState(q, y0.v + 0.5 * h * (y0.a + a), a, z, condition)
         return y1, None, {"y0": y0, "y1": y1}, solver_state + counts, result

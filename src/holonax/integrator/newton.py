@@ -1,5 +1,5 @@
-"""Newton's method inside a step: exact matrices from AD, differentiable by the implicit function
-theorem, with counts."""
+"""Newton's method inside a step: exact matrices from AD, scaled and augmented after Bauchau,
+differentiable by the implicit function theorem, with counts."""
 
 from __future__ import annotations
 
@@ -38,6 +38,21 @@ class NewtonCounts(NamedTuple):
         }
 
 
+class Scaling(NamedTuple):
+    """Factors for the equations and unknowns of Newton's matrix, one for each block (leaf).
+
+    The matrix that is factored is diag(rows) J diag(columns). With `augment`, that many times
+    B^T times the last block of equations (the constraints) is added to the one before it (the
+    equations of motion), a row operation; B^T is that block's derivative to the multipliers.
+    `condition` asks for the condition number of the result.
+    """
+
+    rows: tuple[Any, ...]
+    columns: tuple[Any, ...]
+    augment: Any = None
+    condition: bool = False
+
+
 class _Iterate(NamedTuple):
     x: Array
     factor: Any
@@ -53,18 +68,35 @@ def newton(
     tolerance: float = 1e-10,
     max_iterations: int = 12,
     modified: bool = False,
-) -> tuple[Any, Array, NewtonCounts]:
+    scaling: Scaling | None = None,
+) -> tuple[Any, Array, NewtonCounts, Array]:
     """Solve residual(x) = 0 from `start`, pytrees of equal total size.
 
     Stops when the change of every block (leaf) is below `tolerance` relative to one plus its
     size, or when the change has fallen to rounding and grows again. With `modified` the matrix of
-    the first iterate is kept. Returns (x, converged, counts).
+    the first iterate is kept. Returns (x, converged, counts, condition), the condition number of
+    the last matrix being zero unless `scaling` asks for it.
     """
     flat, unravel = ravel_pytree(start)
     sizes = [leaf.size for leaf in jax.tree.leaves(start)]
 
     def equations(x: Array) -> Array:
         return ravel_pytree(residual(unravel(x)))[0]
+
+    rows, columns = _expanded(scaling, sizes)
+
+    def prepared(x: Array) -> Any:
+        """The factor of the scaled matrix, and the matrix itself."""
+        matrix = jax.jacfwd(equations)(x)
+        if scaling is not None:
+            matrix = _augmented(rows[:, None] * matrix * columns, scaling, sizes)
+        return lu(matrix), matrix
+
+    def correction(factor: Any, matrix: Any, x: Array) -> Array:
+        value = equations(x)
+        if scaling is None:
+            return lu_solve(factor, value)
+        return columns * lu_solve(factor, _augmented_value(rows * value, matrix, scaling, sizes))
 
     def relative(step: Array, x: Array) -> Array:
         """The largest change of a block, relative to one plus the block."""
@@ -78,20 +110,21 @@ def newton(
 
     def solve(equations: Any, x: Array) -> tuple[Array, Any]:
         def body(now: _Iterate) -> _Iterate:
-            factor = now.factor if modified else lu(jax.jacfwd(equations)(now.x))
-            step = lu_solve(factor, equations(now.x))
+            factor, matrix = now.factor if modified else prepared(now.x)
+            step = correction(factor, matrix, now.x)
             new = now.x - step
             change = relative(step, new)
             rounding = jnp.logical_and(change < 1e-6, change > 0.3 * now.change)
             done = jnp.logical_or(change <= tolerance, rounding)
-            return _Iterate(new, factor if modified else None, change, now.iterations + 1, done)
+            kept = (factor, matrix) if modified else None
+            return _Iterate(new, kept, change, now.iterations + 1, done)
 
         def unfinished(now: _Iterate) -> Array:
             # a change that is not finite will not recover
             going = jnp.logical_and(~now.done, now.iterations < max_iterations)
             return jnp.logical_and(going, now.change < jnp.inf)
 
-        first = lu(jax.jacfwd(equations)(x)) if modified else None
+        first = prepared(x) if modified else None
         large = jnp.asarray(jnp.finfo(x.dtype).max)
         start = _Iterate(x, first, large, jnp.asarray(0), jnp.asarray(False))
         end = jax.lax.while_loop(unfinished, body, start)
@@ -103,4 +136,54 @@ def newton(
     x, (done, iterations) = jax.lax.custom_root(equations, flat, solve, tangent_solve, has_aux=True)
     iterations = jax.lax.stop_gradient(iterations).astype(int)
     factorizations = jnp.ones_like(iterations) if modified else iterations
-    return unravel(x), done, NewtonCounts(iterations, factorizations)
+    condition = jnp.zeros(())
+    if scaling is not None and scaling.condition:
+        condition = _condition(*prepared(x), sizes)
+    return unravel(x), done, NewtonCounts(iterations, factorizations), condition
+
+
+def _expanded(scaling: Scaling | None, sizes: list[int]) -> tuple[Array, Array]:
+    """Block factors repeated over the entries of each block."""
+    if scaling is None:
+        one = jnp.ones((sum(sizes),))
+        return one, one
+    repeat = lambda xs: jnp.concatenate(  # noqa: E731
+        [jnp.full((n,), x) for n, x in zip(sizes, xs, strict=True)]
+    )
+    return repeat(scaling.rows), repeat(scaling.columns)
+
+
+def _blocks(sizes: list[int]) -> tuple[slice, slice]:
+    """Where the equations of motion and the constraints are: the last two blocks."""
+    end = sum(sizes)
+    return slice(end - sizes[-1] - sizes[-2], end - sizes[-1]), slice(end - sizes[-1], end)
+
+
+def _augmented(matrix: Array, scaling: Scaling, sizes: list[int]) -> Array:
+    if scaling.augment is None or not sizes[-1]:
+        return matrix
+    motion, constraints = _blocks(sizes)
+    transpose = matrix[motion, constraints]
+    return matrix.at[motion].add(scaling.augment * (transpose @ matrix[constraints]))
+
+
+def _augmented_value(value: Array, matrix: Array, scaling: Scaling, sizes: list[int]) -> Array:
+    if scaling.augment is None or not sizes[-1]:
+        return value
+    motion, constraints = _blocks(sizes)
+    transpose = matrix[motion, constraints]  # not changed by the augmentation
+    return value.at[motion].add(scaling.augment * (transpose @ value[constraints]))
+
+
+def _condition(factor: Any, matrix: Array, sizes: list[int]) -> Array:
+    """Condition number (infinity norm) after eliminating all but the last two blocks."""
+    first = sum(sizes[:-2])
+    inverse = lu_solve(factor, jnp.eye(matrix.shape[0]))
+    # the inverse of the Schur complement is a block of the inverse
+    inner = inverse[first:, first:]
+    reduced = matrix[first:, first:]
+    if first:
+        upper = lu_solve(lu(matrix[:first, :first]), matrix[:first, first:])
+        reduced = reduced - matrix[first:, :first] @ upper
+    norm = lambda x: jnp.max(jnp.sum(jnp.abs(x), axis=1))  # noqa: E731
+    return norm(reduced) * norm(inner)

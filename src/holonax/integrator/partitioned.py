@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import diffrax
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -41,7 +42,7 @@ class PartitionedStep:
     """The equations of one step to `t1`, as functions of the independent accelerations w."""
 
     def __init__(
-        self, context: StepContext, t1: Array, y0: FullState, beta: float, gamma: float
+        self, context: StepContext, t1: Array, y0: FullState, beta: Any, gamma: Any
     ) -> None:
         system, chart = context.system, context.carry
         _refuse(system)
@@ -144,31 +145,26 @@ def independent(chart: Chart) -> Array:
 
 
 def partitioned_newmark_step(
-    context: StepContext,
-    t1: Array,
-    y0: FullState,
-    beta: float,
-    gamma: float,
-    *,
-    tolerance: float = 1e-10,
-    max_iterations: int = 12,
-    modified: bool = False,
-) -> tuple[FullState, Array, NewtonCounts]:
-    """One step from `y0` to `t1`, of the size context.dt; returns (y1, converged, counts).
+    integrator: Any, context: StepContext, t1: Array, y0: FullState
+) -> tuple[FullState, Any, NewtonCounts]:
+    """One step of the size context.dt from `y0` to `t1`; returns (y1, result, counts).
 
-    `context.formulation` is a `CoordinatePartitioning`, whose options choose the Newton matrix
-    and its start, and `context.carry` its partition. With `modified` the matrix is kept.
+    `integrator` gives beta, gamma and the options of Newton's method. `context.formulation` is a
+    `CoordinatePartitioning`, which says how Newton's matrix is made and where Newton starts, and
+    `context.carry` its partition.
     """
     formulation: Any = context.formulation
-    equations = PartitionedStep(context, t1, y0, beta, gamma)
+    equations = PartitionedStep(context, t1, y0, integrator.beta, integrator.gamma)
     w, eta = equations.first_guess(formulation.predictor)
-    most = 4 * max_iterations if modified or equations.frozen else max_iterations
+    modified = integrator.modified
+    linear_convergence = modified or equations.frozen
+    most = integrator.max_iterations * (4 if linear_convergence else 1)
 
     def residual(w: Array) -> Array:
         return equations.reduced(w, equations.dependent(lax.stop_gradient(w), eta))
 
     def solve(_: Any, w: Array) -> tuple[Array, Any]:
-        end = _solve(equations, w, eta, tolerance, most, modified)
+        end = _solve(equations, w, eta, integrator.tolerance, most, modified)
         return end.w, (end.eta, end.done, end.iterations.astype(w.dtype))
 
     def tangent_solve(linear: Any, y: Array) -> Array:
@@ -184,7 +180,8 @@ def partitioned_newmark_step(
     y1 = y0._replace(q=context.system.normalize(q), v=v, a=a)
     iterations = lax.stop_gradient(iterations).astype(int)
     factorizations = jnp.minimum(iterations, 1) if modified else iterations
-    return y1, done, NewtonCounts(iterations, factorizations)
+    result = diffrax.RESULTS.where(done, diffrax.RESULTS.successful, diffrax.RESULTS.internal_error)
+    return y1, result, NewtonCounts(iterations, factorizations)
 
 
 def _solve(

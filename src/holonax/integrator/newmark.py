@@ -1,0 +1,198 @@
+"""The Newmark family on the equations at the end of the step, on vector spaces and rotations.
+
+    (1 - am) w_{n+1} + am w_n = (1 - af) a_{n+1} + af a_n
+    d = h v_n + h^2 ((1/2 - beta) w_n + beta w_{n+1}),   q_{n+1} = q_n ⊞ d
+    v_{n+1} = v_n + h ((1 - gamma) w_n + gamma w_{n+1})
+
+after Arnold and Brüls (2007): `a` = v' satisfies the equations of motion at every step, w is the
+acceleration-like variable of the method. am = af = 0 is Newmark's method, am = 0 HHT.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ..formulation.base import StepContext
+from ..formulation.partitioning import CoordinatePartitioning
+from ..system.base import Array
+from .base import FullState
+from .implicit import ImplicitStep
+from .newton import NewtonCounts
+from .partitioned import partitioned_newmark_step
+
+
+class _Memory(NamedTuple):
+    """The method's own acceleration w, and the counts."""
+
+    w: Array
+    counts: NewtonCounts
+
+
+class _Coefficients(NamedTuple):
+    am: Any
+    af: Any
+    beta: Any
+    gamma: Any
+
+
+class _NewmarkFamily(ImplicitStep):
+    """One step of the family; subclasses give the coefficients."""
+
+    def _coefficients(self) -> _Coefficients:
+        raise TypeError("abstract")
+
+    def order(self, terms: Any) -> int:
+        return 2
+
+    def init(self, terms: Any, t0: Any, t1: Any, y0: FullState, args: StepContext) -> _Memory:
+        # w_n is the acceleration at t_n + (am - af) h; a first order start would cost an order of
+        # the multipliers.
+        c, h = self._coefficients(), t1 - t0
+        system, formulation = args.system, args.formulation
+        acceleration = lambda q, v, t: formulation.accelerations(args, t, (q, v))[0]  # noqa: E731
+        t = jnp.asarray(t0, dtype=float)
+        along = (system.qdot(y0.q, y0.v), y0.a, jnp.ones_like(t))
+        jerk = jax.jvp(acceleration, (y0.q, y0.v, t), along)[1]
+        return _Memory(y0.a + (c.am - c.af) * h * jerk, NewtonCounts.zero())
+
+    def statistics(self, solver_state: Any) -> dict[str, int]:
+        return solver_state.counts.statistics()
+
+    def step(
+        self,
+        terms: Any,
+        t0: Any,
+        t1: Any,
+        y0: FullState,
+        args: StepContext,
+        solver_state: _Memory,
+        made_jump: Any,
+    ) -> Any:
+        h = t1 - t0
+        system, formulation = args.system, args.formulation
+        c, w0 = self._coefficients(), solver_state.w
+
+        def moved(a: Array) -> tuple[Array, Array, Array]:
+            w = ((1 - c.af) * a + c.af * y0.a - c.am * w0) / (1 - c.am)
+            d = h * y0.v + h * h * ((0.5 - c.beta) * w0 + c.beta * w)
+            return w, d, y0.v + h * ((1 - c.gamma) * w0 + c.gamma * w)
+
+        def equations(shift: Array | None, a: Array, z: Array) -> Any:
+            """With a `shift` of the velocity that moves the position, where it is projected."""
+            _, d, v = moved(a)
+            if shift is not None:
+                d = d - h * shift
+            q = system.retract(y0.q, d)
+            u = v if shift is None else v - shift
+            kinematic, dynamic, algebraic = formulation.residual(args, t1, q, v, u, a, z)
+            algebraic = algebraic / formulation.algebraic_scale(args)
+            return (dynamic, algebraic) if shift is None else (kinematic, dynamic, algebraic)
+
+        reach = c.beta * h * h * (1 - c.af) / (1 - c.am)
+        if formulation.projects_position:
+            start = (jnp.zeros_like(y0.v), y0.a, y0.z)
+            residual = lambda x: equations(*x)  # noqa: E731
+            (shift, a, z), result, counts, condition = self._solve(residual, start, args, reach)
+        else:
+            shift = None
+            residual = lambda x: equations(None, *x)  # noqa: E731
+            (a, z), result, counts, condition = self._solve(residual, (y0.a, y0.z), args, reach)
+        w, d, v = moved(a)
+        if shift is not None:
+            d = d - h * shift
+        q = system.normalize(system.retract(y0.q, d))
+        y1 = FullState(q, v, a, z, condition)
+        return y1, None, {"y0": y0, "y1": y1}, _Memory(w, solver_state.counts + counts), result
+
+
+def _within(name: str, what: str, value: Any, low: float, high: float) -> Array:
+    if not low <= float(value) <= high:
+        raise ValueError(f"{name}: {what}={value} must lie between {low:g} and {high:g}.")
+    return jnp.asarray(value, dtype=float)
+
+
+class Newmark(_NewmarkFamily):
+    """Newmark's method; beta = 1/4, gamma = 1/2 is the trapezoidal rule, order 2.
+
+    Any gamma above 1/2 damps and is of order 1. With `CoordinatePartitioning` the unknowns are the
+    independent accelerations alone (Haug, Negrut, Iancu 1997).
+    """
+
+    reference: ClassVar[str] = "Newmark 1959"
+
+    beta: Array
+    gamma: Array
+
+    def __init__(self, beta: float = 0.25, gamma: float = 0.5, **options: Any):
+        self.beta = _within("Newmark", "beta", beta, 1e-12, 1.0)
+        self.gamma = _within("Newmark", "gamma", gamma, 0.0, 2.0)
+        _set_options(self, options)
+
+    def _coefficients(self) -> _Coefficients:
+        return _Coefficients(0.0, 0.0, self.beta, self.gamma)
+
+    def step(
+        self,
+        terms: Any,
+        t0: Any,
+        t1: Any,
+        y0: FullState,
+        args: StepContext,
+        solver_state: _Memory,
+        made_jump: Any,
+    ) -> Any:
+        if not isinstance(args.formulation, CoordinatePartitioning):
+            return super().step(terms, t0, t1, y0, args, solver_state, made_jump)
+        y1, result, counts = partitioned_newmark_step(self, args, t1, y0)
+        memory = _Memory(y1.a, solver_state.counts + counts)
+        return y1, None, {"y0": y0, "y1": y1}, memory, result
+
+
+class HHT(_NewmarkFamily):
+    """Hilber, Hughes and Taylor's method with alpha in [-1/3, 0], order 2."""
+
+    reference: ClassVar[str] = "Hilber, Hughes, Taylor 1977; Arnold, Brüls 2007"
+
+    alpha: Array
+
+    def __init__(self, alpha: float = -0.1, **options: Any):
+        self.alpha = _within("HHT", "alpha", alpha, -1 / 3, 0.0)
+        _set_options(self, options)
+
+    def _coefficients(self) -> _Coefficients:
+        alpha = self.alpha
+        return _Coefficients(0.0, -alpha, (1 - alpha) ** 2 / 4, 0.5 - alpha)
+
+
+class GeneralizedAlpha(_NewmarkFamily):
+    """Chung and Hulbert's method with spectral radius rho_inf in [0, 1] at high frequencies."""
+
+    reference: ClassVar[str] = "Chung, Hulbert 1993; Arnold, Brüls 2007"
+
+    rho_inf: Array
+
+    def __init__(self, rho_inf: float = 0.8, **options: Any):
+        self.rho_inf = _within("GeneralizedAlpha", "rho_inf", rho_inf, 0.0, 1.0)
+        _set_options(self, options)
+
+    def _coefficients(self) -> _Coefficients:
+        rho = self.rho_inf
+        am, af = (2 * rho - 1) / (rho + 1), rho / (rho + 1)
+        gamma = 0.5 + af - am
+        return _Coefficients(am, af, 0.25 * (gamma + 0.5) ** 2, gamma)
+
+
+def _set_options(integrator: Any, options: dict[str, Any]) -> None:
+    """The keyword options of `ImplicitStep`, for classes with an `__init__` of their own."""
+    defaults = {"tolerance": 1e-10, "max_iterations": 12, "modified": False}
+    unknown = sorted(set(options) - set(defaults))
+    if unknown:
+        raise TypeError(
+            f"{type(integrator).__name__} has no option {', '.join(map(repr, unknown))}; it has "
+            f"{', '.join(map(repr, defaults))}."
+        )
+    for name, default in defaults.items():
+        setattr(integrator, name, options.get(name, default))
