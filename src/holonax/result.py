@@ -98,13 +98,12 @@ class Result:
         return jax.tree.map(lambda *x: np.concatenate(x)[:n], *parts)
 
     @cached_property
-    def _multipliers(self) -> np.ndarray:
-        if self.solved is not None:
-            rows = self.start.lam.shape[0]
-            solved = self.formulation.multipliers(self.solved.z.T, rows)
-            if solved is not None:
-                return np.asarray(solved).T
-        return self._accelerations[1]
+    def _multipliers(self) -> np.ndarray | None:
+        """The multipliers among what the method solved for; None if they are not."""
+        if self.solved is None:
+            return None
+        solved = self.formulation.multipliers(self.solved.z.T, self.start.lam.shape[0])
+        return None if solved is None else np.asarray(solved).T
 
     @cached_property
     def _accelerations(self) -> tuple[np.ndarray, np.ndarray]:
@@ -113,7 +112,9 @@ class Result:
     @property
     def a(self) -> np.ndarray:
         """Accelerations v' at the saved states, shape (n, nv)."""
-        return self._accelerations[0] if self.solved is None else self.solved.a
+        # A method whose multipliers belong to the middle of a step has accelerations of there too.
+        here = self.solved is not None and not self.integrator.multiplier_lag
+        return self.solved.a if here else self._accelerations[0]
 
     @property
     def lam(self) -> np.ndarray:
@@ -121,15 +122,17 @@ class Result:
 
         For redundant constraints they are the minimum-norm ones.
         """
-        return self._multipliers
+        return self._accelerations[1] if self._multipliers is None else self._multipliers
 
     @property
     def t_lam(self) -> np.ndarray:
         """The times the multipliers belong to [s]; the saved times for most methods."""
-        if self.solved is None or not self.integrator.multiplier_lag:
+        if self._multipliers is None or not self.integrator.multiplier_lag:
             return self.t
-        lagged = self.t - self.integrator.multiplier_lag * self.dt
-        return np.where(self.t == self.start.t, self.t, lagged)
+        # The steps that end at a saved time are equal since the one saved before it.
+        span = np.diff(self.t, prepend=self.start.t)
+        step = span / np.maximum(np.ceil(span / self.dt * (1 - 1e-9)), 1.0)
+        return self.t - self.integrator.multiplier_lag * step
 
     @property
     def condition(self) -> np.ndarray:
@@ -177,7 +180,8 @@ class Result:
         """
         mechanism = self._mechanism("a reaction")
         mechanism.check_joint(joint, axes)  # before multipliers are computed
-        return mechanism.reaction(joint, self.t, self.q, self.lam, axes)
+        lam = self._accelerations[1] if self.t_lam is not self.t else self.lam
+        return mechanism.reaction(joint, self.t, self.q, lam, axes)
 
     def _mechanism(self, what: str) -> Any:
         if not hasattr(type(self.system), "body_motion"):
