@@ -104,7 +104,9 @@ class AlgebraicEnforcement(Formulation):
 
     def _predict(self, context: StepContext, t: Array, q: Array, v: Array) -> EnforcedStep:
         system, dt = context.system, context.dt
-        gamma = _levels(-system.constraint(q, t) / dt**2, -system.constraint_rate(q, v, t) / dt)
+        g, rate = system.constraint(q, t), system.constraint_rate(q, v, t)
+        m = g.shape[0]
+        gamma = -jnp.concatenate([g / dt**2 + rate[:m] / dt, rate[m:] / dt])
         a, lam = system.factor(q, t).solve(system.force(q, v, t), gamma)
         v_p = v + dt * a
         # Eq. 17 is implicit, e_p = e + dt N(e_p) w, but N is linear in e: e_p has the direction
@@ -115,17 +117,14 @@ class AlgebraicEnforcement(Formulation):
         self, context: StepContext, t: Array, q: Array, v: Array, predicted: EnforcedStep
     ) -> EnforcedStep:
         system, dt = context.system, context.dt
-        q_p, v_p = predicted.q, predicted.v
+        q_p, v_1 = predicted.q, predicted.v
         q_h, t_h = system.normalize(0.5 * (q + q_p)), t + 0.5 * dt
-        turned = jax.jvp(lambda x: system.constraint_rate(q_h, x, t_h), (v,), (v_p - v,))[1]
-        m = system.constraint(q_p, t + dt).shape[0]
-        rate = system.constraint_rate(q_p, v_p, t + dt)[m:]
-        gamma = _levels(
-            -2 * system.constraint(q_p, t + dt) / dt**2,
-            jnp.concatenate([2 * turned[:m], turned[m:] - rate]) / dt,
-        )
+        g, rate = system.constraint(q_p, t + dt), system.constraint_rate(q_p, v_1, t + dt)
+        m = g.shape[0]
+        turn = jax.jvp(lambda x: system.constraint_rate(q_h, x, t_h), (v,), (v_1 - v,))[1]
+        gamma = jnp.concatenate([2 * (turn[:m] / dt - g / dt**2), (turn[m:] - rate[m:]) / dt])
         factor = system.factor(q_h, t_h)
-        a, lam, v_1 = predicted.a, predicted.lam, v_p
+        a, lam = predicted.a, predicted.lam
         for _ in range(2 if self.scheme == "corrected" else 1):
             a, lam = factor.solve(system.force(q_h, 0.5 * (v + v_1), t_h), gamma)
             v_1 = v + dt * a
@@ -134,9 +133,3 @@ class AlgebraicEnforcement(Formulation):
         q_1 = q + 0.5 * dt * system.qdot(q, w)
         q_1 = system.normalize(q_1 + 0.5 * dt * system.qdot(q_1, w))
         return EnforcedStep(q_1, v_1, a, lam)
-
-
-def _levels(position: Array, velocity: Array) -> Array:
-    """Right-hand sides of all rows: holonomic rows have a part of position level as well."""
-    m = position.shape[0]
-    return jnp.concatenate([position + velocity[:m], velocity[m:]])
