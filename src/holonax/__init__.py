@@ -60,6 +60,7 @@ from .model import (
     sphere,
     tube,
 )
+from .pairs import Method, methods
 from .result import Energy, Result
 from .rotation import Vec2, Vec3
 from .simulate import simulate
@@ -92,6 +93,7 @@ __all__ = [
     "Index2",
     "Index3",
     "MassProperties",
+    "Method",
     "Midpoint",
     "Model",
     "ModelError",
@@ -123,6 +125,7 @@ __all__ = [
     "cylinder",
     "diagnose",
     "disc",
+    "methods",
     "plot",
     "point_mass",
     "rod",

@@ -20,6 +20,7 @@ from .consistent import Start, consistent, constraint_rows, finite_number
 from .formulation import Formulation, PostStabilized, StepContext
 from .integrator import StabilizedSolver
 from .integrator.base import BLOW_UP, FullState, problem_term
+from .pairs import check_pair
 from .result import Result
 from .system.base import Array, System
 
@@ -161,34 +162,6 @@ def _segment(
         finished=good,
         failed=jnp.logical_not(jnp.logical_or(more, good)),
     )
-
-
-def check_pair(formulation: Any, integrator: Any) -> None:
-    """Refuse a pair whose integrator does not take the formulation's kind of problem."""
-    from . import integrator as integrators
-
-    if not isinstance(formulation, Formulation):
-        raise TypeError(
-            f"simulate: formulation={shown(formulation)} is not a formulation. Give an object "
-            'such as hx.PostStabilized("both", passes=2), not its name or class.'
-        )
-    accepts = getattr(type(integrator), "accepts", None)
-    if accepts is None:
-        raise TypeError(
-            f"simulate: integrator={shown(integrator)} is not an integrator. Give an object such "
-            "as hx.RK4(), not its name or class."
-        )
-    if formulation.kind not in accepts:
-        legal = [
-            name
-            for name in integrators.__all__
-            if formulation.kind in getattr(getattr(integrators, name), "accepts", ())
-        ]
-        raise ValueError(
-            f"{type(integrator).__name__} cannot integrate {type(formulation).__name__}: that "
-            f"makes a problem of kind {formulation.kind!r}, and {type(integrator).__name__} takes "
-            f"{', '.join(map(repr, accepts))}. Legal integrators: {', '.join(legal) or 'none'}."
-        )
 
 
 def _save_plan(save: Save, t0: float, t_end: float) -> tuple[int, np.ndarray | None]:

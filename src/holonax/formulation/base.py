@@ -8,6 +8,7 @@ which kinds it takes:
   integrators take it as it is; implicit ones solve its `residual`.
 - ``"dae"``: equations for the rates u of position and a of velocity and for algebraic variables z
   (multipliers), given by `residual`; taken by implicit integrators.
+- ``"index3"``: a DAE whose constraints are of position level only.
 - other kinds belong to methods that bring a step of their own.
 """
 
@@ -93,6 +94,11 @@ class Formulation(eqx.Module):
     def algebraic_scale(self, context: StepContext) -> Array:
         """What the algebraic equations are divided by so that Newton's matrix stays balanced."""
         return context.dt ** (self.index - 1)
+
+    def orders(self, integrator: Any) -> tuple[int, int, int]:
+        """Orders of convergence of q, v and the multipliers with `integrator`."""
+        p = integrator.order(None)
+        return p, p, p
 
     def newton_scaling(self, context: StepContext, displacement: Array) -> Any:
         """How Newton's matrix is scaled: ((rows), (columns), augment, condition), or None.

@@ -42,6 +42,10 @@ class DaeFormulation(Formulation):
     def multipliers(self, z: Array, rows: int) -> Array | None:
         return z[:rows]
 
+    def orders(self, integrator: Any) -> tuple[int, int, int]:
+        p = integrator.order(None)
+        return p, p, getattr(integrator, "stage_order", p)
+
 
 def dynamics(system: System, q: Array, v: Array, t: Array, a: Array, lam: Array) -> Array:
     """M a - f + G^T lam."""
@@ -62,8 +66,8 @@ class Index3(DaeFormulation):
 
     **Arguments:**
 
-    - `scaling`: ``"physical"``, s = m_r + d_r h + k_r h^2 (Eq. 6); ``"unit"``, s = 1; or ``"none"``,
-      plain displacements and multipliers, whose matrix has a condition number of O(h^-4).
+    - `scaling`: ``"physical"``, s = m_r + d_r h + k_r h^2 (Eq. 6); ``"unit"``, s = 1; or
+      ``"none"``, plain displacements and multipliers, with a condition number of O(h^-4).
     - `mass`, `damping`, `stiffness`: m_r [kg], d_r [kg/s], k_r [kg/s^2]; those not given are taken
       at the start from M, -df/dv and -df/dq by `reference`: ``"mean"`` of the diagonal, or the
       infinity ``"norm"``.
@@ -72,6 +76,7 @@ class Index3(DaeFormulation):
     - `condition`: whether `result.condition` gives the condition number of each step's matrix.
     """
 
+    kind: ClassVar[str] = "index3"
     index: ClassVar[int] = 3
     reference: ClassVar[str] = "Bauchau, Epple, Bottasso 2009"
 
@@ -117,6 +122,12 @@ class Index3(DaeFormulation):
         self.scaling, self.reference_size, self.condition = scaling, reference, condition
         self.mass, self.damping, self.stiffness = map(as_array, given.values())
         self.augment, self.length = jnp.asarray(augment, float), jnp.asarray(length, float)
+
+    def orders(self, integrator: Any) -> tuple[int, int, int]:
+        p = integrator.order(None)
+        s = getattr(integrator, "stage_order", None)
+        # Runge-Kutta methods lose orders on index 3 (Hairer, Wanner 1996, Section VI.7)
+        return (p, p, p) if s in (None, 1) else (p, s, s - 1)
 
     def default_integrator(self) -> Any:
         from ..integrator import GeneralizedAlpha
@@ -221,6 +232,10 @@ class Overdetermined(_Projecting):
     index: ClassVar[int] = 2
     reference: ClassVar[str] = "Führer, Leimkuhler 1991"
 
+    def orders(self, integrator: Any) -> tuple[int, int, int]:
+        p = integrator.order(None)
+        return p, p, p
+
     def algebraic_start(self, context: StepContext, t: Array, q: Array, lam: Array) -> Array:
         m = context.system.constraint(q, t).shape[0]
         return jnp.concatenate([lam, jnp.zeros((lam.shape[0] + m,))])
@@ -259,6 +274,10 @@ class ProjectedInvariants(_Projecting):
             raise ValueError(
                 f'ProjectedInvariants: level={self.level!r} is not known. Use "both" or "position".'
             )
+
+    def orders(self, integrator: Any) -> tuple[int, int, int]:
+        p = integrator.order(None)
+        return p, p, p
 
     def algebraic_start(self, context: StepContext, t: Array, q: Array, lam: Array) -> Array:
         m = context.system.constraint(q, t).shape[0]

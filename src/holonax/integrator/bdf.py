@@ -138,7 +138,7 @@ def _started(
     inner = solver.init(terms, t0, t1, state, args)
     state = solver.step(terms, t0, t1, state, args, inner, True)[0]
     formulation = args.formulation
-    if formulation.kind == "dae":
+    if formulation.kind != "ode":
         state = stabilized(PostStabilized("both", passes=3), t1, state, args)
     a, lam = formulation.accelerations(args, t1, state)
     z = formulation.algebraic_start(args, t1, state[0], lam)

@@ -28,7 +28,7 @@ class ImplicitStep(OwnStep):
     Newton matrix of a step's first iterate.
     """
 
-    accepts: ClassVar[tuple[str, ...]] = ("ode", "dae")
+    accepts: ClassVar[tuple[str, ...]] = ("ode", "dae", "index3")
 
     tolerance: float = eqx.field(static=True, default=1e-10, kw_only=True)
     max_iterations: int = eqx.field(static=True, default=12, kw_only=True)
@@ -136,6 +136,11 @@ class RadauIIA(_RungeKutta):
     def order(self, terms: Any) -> int:
         return 2 * self.stages - 1
 
+    @property
+    def stage_order(self) -> int:
+        """The order of the stages, which is that of multipliers of higher index."""
+        return self.stages
+
     def _tableau(self) -> tuple[np.ndarray, np.ndarray]:
         return collocation(radau_nodes(self.stages))
 
@@ -206,8 +211,12 @@ class ImplicitMidpoint(ImplicitStep):
 
 
 class Trapezoidal(ImplicitStep):
-    """The trapezoidal rule, order 2."""
+    """The trapezoidal rule, order 2.
 
+    It does not damp the multipliers, so it is not offered for constraints of position level.
+    """
+
+    accepts: ClassVar[tuple[str, ...]] = ("ode", "dae")
     reference: ClassVar[str] = "Hairer, Wanner 1996, Section IV.3"
 
     def order(self, terms: Any) -> int:

@@ -26,8 +26,7 @@ class Rattle(ImplicitStep):
     Multipliers are those that belong to position and velocity at the end of the step.
     """
 
-    accepts: ClassVar[tuple[str, ...]] = ("dae",)
-    accepts_formulations: ClassVar[tuple[str, ...]] = ("Index3",)
+    accepts: ClassVar[tuple[str, ...]] = ("index3",)
     reference: ClassVar[str] = "Andersen 1983; Leimkuhler, Skeel 1994"
 
     def order(self, terms: Any) -> int:

@@ -1,0 +1,91 @@
+"""Which formulation goes with which integrator, and what the pair is worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from . import formulation as formulations
+from . import integrator as integrators
+from ._messages import shown
+from .formulation import Formulation
+from .integrator import Integrator
+
+
+def is_legal(formulation: Any, integrator: Any) -> bool:
+    """Whether the integrator takes the formulation's kind of problem."""
+    return formulation.kind in type(integrator).accepts
+
+
+def check_pair(formulation: Any, integrator: Any) -> None:
+    """Refuse a pair whose integrator does not take the formulation's kind of problem."""
+    if not isinstance(formulation, Formulation):
+        raise TypeError(
+            f"simulate: formulation={shown(formulation)} is not a formulation. Give an object "
+            'such as hx.PostStabilized("both", passes=2), not its name or class.'
+        )
+    accepts = getattr(type(integrator), "accepts", None)
+    if accepts is None:
+        raise TypeError(
+            f"simulate: integrator={shown(integrator)} is not an integrator. Give an object such "
+            "as hx.RK4(), not its name or class."
+        )
+    if formulation.kind not in accepts:
+        legal = [
+            name
+            for name in integrators.__all__
+            if formulation.kind in getattr(getattr(integrators, name), "accepts", ())
+        ]
+        raise ValueError(
+            f"{type(integrator).__name__} cannot integrate {type(formulation).__name__}: that "
+            f"makes a problem of kind {formulation.kind!r}, and {type(integrator).__name__} takes "
+            f"{', '.join(map(repr, accepts))}. Legal integrators: {', '.join(legal) or 'none'}."
+        )
+
+
+@dataclass(frozen=True)
+class Method:
+    """A legal pair with its orders of convergence (q, v, multipliers) and where it comes from."""
+
+    formulation: Formulation
+    integrator: Any
+    orders: tuple[int, int, int]
+
+    @property
+    def reference(self) -> str:
+        """Where the two halves come from."""
+        return f"{self.formulation.reference}; {self.integrator.reference}"
+
+    def __str__(self) -> str:
+        q, v, lam = self.orders
+        name = type(self.integrator).__name__
+        return f"{self.formulation!r} with {name}: order {q}, {v}, {lam} ({self.reference})"
+
+
+def _examples(module: Any, base: type) -> list[Any]:
+    """One object of each class of a module, with its usual options."""
+    special = {
+        "Baumgarte": lambda c: c(10.0),
+        "StabilizedInvariant": lambda c: c(10.0),
+        "AdamsBashforth": lambda c: c(4),
+        "AdamsMoulton": lambda c: c(4),
+        "ModifiedAdamsMoulton": lambda c: c(3),
+    }
+    out = []
+    for name in module.__all__:
+        thing = getattr(module, name)
+        concrete = isinstance(thing, type) and issubclass(thing, base)
+        if concrete and not name.endswith("Formulation") and name != base.__name__:
+            out.append(special.get(name, lambda c: c())(thing))
+    return out
+
+
+def methods() -> list[Method]:
+    """Every legal pair of a formulation and an integrator, each with its usual options."""
+    pairs = [
+        (f, i)
+        for f in _examples(formulations, Formulation)
+        for i in _examples(integrators, Integrator)
+        if is_legal(f, i)
+    ]
+    return [Method(f, i, f.orders(i)) for f, i in pairs]
