@@ -7,16 +7,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
-from jax.core import Tracer
 
 from .._messages import shown
 from ..system.base import Array
-from .base import OdeFormulation, State, StepContext, shown_option
+from .base import OdeFormulation, State, StepContext
+from .options import Gain
 
 
 class Index1(OdeFormulation):
@@ -30,42 +28,6 @@ class Index1(OdeFormulation):
     def after_step(self, context: StepContext, t: Array, state: State) -> State:
         q, v = state
         return context.system.normalize(q), v
-
-
-class Gain(eqx.Module):
-    """A feedback gain [1/s], or `per_step` the factor c of a gain c/dt tied to the step."""
-
-    value: Array
-    per_step: bool = eqx.field(static=True)
-
-    @staticmethod
-    def of(name: str, given: float | str) -> Gain:
-        """From a number, or a string such as "1/dt"; refused under the name of its option."""
-        remedy = (
-            'Give a number [1/s], zero or positive, or a string such as "1/dt" or "0.5/dt" for a '
-            "gain tied to the step size."
-        )
-        per_step = re.fullmatch(r"(.*)/\s*dt\s*", given) if isinstance(given, str) else None
-        number = given if per_step is None else per_step.group(1).strip() or 1.0
-        try:
-            gain = jnp.asarray(number, dtype=float)
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"Baumgarte: {name}={shown(given)} is not understood. {remedy}"
-            ) from None
-        if gain.ndim != 0:
-            raise ValueError(f"Baumgarte: {name} has the shape {gain.shape}. {remedy}")
-        if not isinstance(gain, Tracer) and not 0 <= float(gain) < float("inf"):
-            raise ValueError(f"Baumgarte: {name}={shown(given)} does not damp. {remedy}")
-        return Gain(gain, per_step is not None)
-
-    def at(self, dt: Array) -> Array:
-        """The gain [1/s] for steps of `dt`."""
-        return self.value / dt if self.per_step else self.value
-
-    def __repr__(self) -> str:
-        text = shown_option(self.value)
-        return f"'{text}/dt'" if self.per_step else text
 
 
 class Baumgarte(OdeFormulation):
@@ -85,8 +47,8 @@ class Baumgarte(OdeFormulation):
     beta: Gain
 
     def __init__(self, alpha: float | str, beta: float | str | None = None):
-        self.alpha = Gain.of("alpha", alpha)
-        self.beta = Gain.of("beta", alpha if beta is None else beta)
+        self.alpha = Gain.of("Baumgarte", "alpha", alpha)
+        self.beta = Gain.of("Baumgarte", "beta", alpha if beta is None else beta)
 
     @staticmethod
     def from_polynomial(a1: float, a0: float) -> Baumgarte:

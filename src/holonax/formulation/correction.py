@@ -1,0 +1,149 @@
+"""The correction F h of a state that is off its invariants, F = D (H D)^-1.
+
+    z = (q, v),  h = (g, G v + g_t),  H = [[G, 0], [R, G]],  R = d(G v + g_t)/dq
+
+after Ascher, Chin, Petzold & Reich (1995). The part for q is an increment of the size of v, so that
+it holds on rotations as well. Non-holonomic rows belong to the second line of H.
+"""
+
+from __future__ import annotations
+
+import abc
+import copy
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+
+from ..linalg import cholesky, cholesky_solve
+from ..system.base import Array, ConstraintFactor, Metric, System
+
+Level = Literal["both", "velocity", "position", "full"]
+Direction = Literal["H", "G"]
+Freeze = Literal["all", "factor", "none"]
+
+
+class Correction(abc.ABC):
+    """F prepared at one state; called with h, it gives the corrections of q and v.
+
+    A level that is not corrected has None.
+    """
+
+    @abc.abstractmethod
+    def moved(self, q: Array, v: Array, t: Array, freeze: Freeze) -> Correction:
+        """F at a later state, with all of it or its factor kept."""
+
+    @abc.abstractmethod
+    def __call__(self, position: Array, rate: Array) -> tuple[Array | None, Array | None]:
+        """(dq, dv) = F h."""
+
+
+def correction(
+    system: System, q: Array, v: Array, t: Array, level: Level, metric: Metric, direction: Direction
+) -> Correction:
+    """The correction of a level; `direction` chooses D of the full one."""
+    if level != "full":
+        return LevelCorrection(system, q, t, level, metric)
+    if direction == "G":
+        return CoupledCorrection(system, q, v, t, metric)
+    return FullCorrection(system, q, v, t)
+
+
+class LevelCorrection(Correction):
+    """The corrections W G^T (G W G^T)^-1 of position and velocity (Eqs. 5.5, 5.6)."""
+
+    def __init__(self, system: System, q: Array, t: Array, level: Level, metric: Metric):
+        self.system = system
+        self.level: Level = level
+        self.metric: Metric = metric
+        self.factors = self.spreaders = self._factors(q, t)
+
+    def _factors(self, q: Array, t: Array) -> tuple[ConstraintFactor, ConstraintFactor]:
+        """Factors for the position rows and for all rows; the same unless non-holonomic."""
+        velocity = self.system.factor(q, t, metric=self.metric)
+        if self.level == "velocity" or not self.system.has_nonholonomic_constraints:
+            return velocity, velocity
+        return self.system.factor(q, t, metric=self.metric, rows="holonomic"), velocity
+
+    def moved(self, q: Array, v: Array, t: Array, freeze: Freeze) -> LevelCorrection:
+        if freeze == "none":
+            return LevelCorrection(self.system, q, t, self.level, self.metric)
+        if freeze == "all":
+            return self
+        copied = copy.copy(self)
+        copied.spreaders = self._factors(q, t)
+        return copied
+
+    def position(self, residual: Array) -> Array:
+        """The increment of q that takes `residual` away, to first order."""
+        return self.spreaders[0].spread(self.factors[0].multipliers(residual))
+
+    def velocity(self, residual: Array) -> Array:
+        """The change of v that takes `residual` away."""
+        return self.spreaders[1].spread(self.factors[1].multipliers(residual))
+
+    def __call__(self, position: Array, rate: Array) -> tuple[Array | None, Array | None]:
+        dq = None if self.level == "velocity" else self.position(position)
+        dv = None if self.level == "position" else self.velocity(rate)
+        return dq, dv
+
+
+class CoupledCorrection(Correction):
+    """D = diag(W G^T, W G^T) (Eq. 4.6): the velocity is corrected for where the position moves.
+
+    H D is block triangular, so two solves with factors of G W G^T and one derivative of the rate
+    along the position's increment are all there is to it.
+    """
+
+    def __init__(self, system: System, q: Array, v: Array, t: Array, metric: Metric):
+        self.levels = LevelCorrection(system, q, t, "both", metric)
+        self.state = q, v, t
+
+    def moved(self, q: Array, v: Array, t: Array, freeze: Freeze) -> CoupledCorrection:
+        if freeze == "all":
+            return self
+        copied = copy.copy(self)
+        copied.levels = self.levels.moved(q, v, t, freeze)
+        copied.state = q, v, t
+        return copied
+
+    def __call__(self, position: Array, rate: Array) -> tuple[Array, Array]:
+        system = self.levels.system
+        q, v, t = self.state
+        dq = self.levels.position(position)
+        at = lambda step: system.constraint_rate(system.retract(q, step), v, t)  # noqa: E731
+        change = jax.jvp(at, (jnp.zeros_like(v),), (dq,))[1]
+        return dq, self.levels.velocity(rate - change)
+
+
+class FullCorrection(Correction):
+    """H^T (H H^T)^-1 for the stacked position and velocity constraints (S-full)."""
+
+    def __init__(self, system: System, q: Array, v: Array, t: Array):
+        self.system = system
+        self.H = self._invariant_jacobian(q, v, t)
+        self.spreader = self.H.T
+        self.factor = cholesky(self.H @ self.H.T)
+
+    def _invariant_jacobian(self, q: Array, v: Array, t: Array) -> Array:
+        """H = [[G, 0], [d(G v + g_t)/dq, G]], with non-holonomic rows in the second line."""
+        system = self.system
+        jacobian = system.jacobian(q, t)
+        m = system.constraint(q, t).shape[0]
+        upper = jnp.concatenate([jacobian[:m], jnp.zeros_like(jacobian[:m])], axis=1)
+        lower = jnp.concatenate([system.constraint_rate_jacobian(q, v, t), jacobian], axis=1)
+        return jnp.concatenate([upper, lower])
+
+    def moved(self, q: Array, v: Array, t: Array, freeze: Freeze) -> FullCorrection:
+        if freeze == "none":
+            return FullCorrection(self.system, q, v, t)
+        if freeze == "all":
+            return self
+        copied = copy.copy(self)
+        copied.spreader = self._invariant_jacobian(q, v, t).T
+        return copied
+
+    def __call__(self, position: Array, rate: Array) -> tuple[Array, Array]:
+        step = self.spreader @ cholesky_solve(self.factor, jnp.concatenate([position, rate]))
+        n = step.shape[0] // 2
+        return step[:n], step[n:]
