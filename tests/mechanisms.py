@@ -44,3 +44,53 @@ def spherical_chain(n, solver="auto"):
         model.spherical(f"ball{i}", previous, link, at=(i, 0, 0))
         previous = link
     return model.build(solver=solver)
+
+
+def _arm_tip(q):
+    return jnp.array([jnp.cos(q[0]) + jnp.cos(q[0] + q[1]), jnp.sin(q[0]) + jnp.sin(q[0] + q[1])])
+
+
+def _arm_mass(q, p):
+    c = jnp.cos(q[1])
+    off = p["m"] * (1 / 3 + c / 2)
+    return jnp.array([[p["m"] * (5 / 3 + c), off], [off, p["m"] / 3]])
+
+
+def _arm_force(q, v, t, p):
+    m, g = p["m"], p["g"]
+    c1, c12, s2 = jnp.cos(q[0]), jnp.cos(q[0] + q[1]), jnp.sin(q[1])
+    return jnp.array(
+        [
+            -m * g * (1.5 * c1 + 0.5 * c12) + 0.5 * m * s2 * (2 * v[0] * v[1] + v[1] ** 2),
+            -0.5 * m * g * c12 - 0.5 * m * s2 * v[0] ** 2,
+        ]
+    )
+
+
+_ARM_START = (jnp.deg2rad(70.0), jnp.deg2rad(-140.0))
+
+
+def _arm_on_parabola(q, t, p):
+    x, y = _arm_tip(q)
+    x0, y0 = _arm_tip(_ARM_START)
+    return jnp.array([y - y0 - (x**2 - x0**2)])
+
+
+def _arm_on_moving_line(q, t, p):
+    return jnp.array([_arm_tip(q)[1] - jnp.sin(p["omega"] * t) ** 2])
+
+
+@cache
+def two_link_arm(case):
+    """The two-link arm of Ascher et al. 1995, in angles, with its start.
+
+    The end of the arm is bound to a parabola (case 1) or to a height that moves (case 2).
+    """
+    system = hx.FunctionSystem(
+        mass=_arm_mass,
+        force=_arm_force,
+        constraint={1: _arm_on_parabola, 2: _arm_on_moving_line}[case],
+        potential=lambda q, p: p["m"] * p["g"] * (1.5 * jnp.sin(q[0]) + 0.5 * jnp.sin(q[0] + q[1])),
+        parameters={"m": 36.0, "g": 9.81, "omega": 0.5},
+    )
+    return system, hx.consistent(system, q=list(_ARM_START), v=[0.0, 0.0])
