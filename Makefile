@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 # One file stays in one worker, so that its compiled programs are reused.
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
-.PHONY: demo test slow check format wheel clean
+.PHONY: demo test slow check format bench wheel clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
@@ -28,11 +28,20 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# Peers live in an environment of their own.
+bench: .venv-bench/.installed
+	.venv-bench/bin/python benchmarks/chain.py
+
+.venv-bench/.installed: pyproject.toml
+	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install --quiet --editable . exudyn
+	touch $@
+
 wheel: $(STAMP)
 	$(BIN)/python -m build --wheel --no-isolation
 
 clean:
-	rm -rf .venv .jax_cache .pytest_cache .ruff_cache .hypothesis build dist out
+	rm -rf .venv .venv-bench .jax_cache .pytest_cache .ruff_cache .hypothesis build dist out
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml

@@ -139,7 +139,7 @@ class BodySet(eqx.Module):
         total = jnp.stack(own)
         for group in self.forces:
             local = group.wrenches(group.frames(frames), t)
-            total = total + self.scatter(group.nodes, local)
+            total = total + self.scatter(group.nodes, [jnp.stack(parts) for parts in local])
         return total.ravel()
 
     def potential_energy(self, q: Array) -> Array:
@@ -153,12 +153,12 @@ class BodySet(eqx.Module):
                 energy = energy + group.potential(group.frames(frames))
         return energy
 
-    def scatter(self, nodes: Sequence[Table], local: Sequence[Sequence[Any]]) -> Array:
-        """Sum local components, local[node][component], onto the bodies; shape (dof, n)."""
+    def scatter(self, nodes: Sequence[Table], local: Sequence[Any]) -> Array:
+        """Sum local components, for each node (dof, elements), onto the bodies; (dof, n)."""
         total = jnp.zeros((self.dof, self.n + 1))
         for table, parts in zip(nodes, local, strict=True):
             if any(table):  # else everything acts on the ground
-                total = total + Scatter.plan(table, self.n + 1)(jnp.stack(parts))
+                total = total + Scatter.plan(table, self.n + 1)(parts)
         return total[:, 1:]
 
     # -- constraints -------------------------------------------------------------------------
@@ -172,8 +172,8 @@ class BodySet(eqx.Module):
         parts = [x for g in groups for x in getattr(g, name)(g.frames(frames), t)]
         return jnp.concatenate(parts)
 
-    def blocks(self, q: Array, t: Array, rows: Rows) -> list[list[list[list[Any]]]]:
-        """Local Jacobian blocks [group][node][row][column]."""
+    def blocks(self, q: Array, t: Array, rows: Rows) -> list[list[Array]]:
+        """Local Jacobian blocks [group][node], each (rows, dof, elements)."""
         frames = self.frames(q, jnp.zeros((self.dof * self.n,)))
         out = [g.jacobian(g.frames(frames), t) for g in self.groups(rows)]
         return optimization_barrier(out)
@@ -190,29 +190,22 @@ class BodySet(eqx.Module):
     def apply(self, blocks: Any, v: Array, rows: Rows) -> Array:
         """G v from local blocks."""
         padded = self.with_ground(v.reshape(-1, self.n))
-        out = []
+        out = [jnp.zeros((0,))]
         for group, block in zip(self.groups(rows), blocks, strict=True):
-            at = [take(padded, table) for table in group.nodes]
-            for row in range(group.rows):
-                out.append(
-                    sum(
-                        block[k][row][c] * at[k][c] for k in range(len(at)) for c in range(self.dof)
-                    )
-                )
-        return jnp.concatenate(out) if out else jnp.zeros((0,))
+            total = jnp.zeros((group.rows, group.n))
+            for local, table in zip(block, group.nodes, strict=True):
+                if any(table):
+                    at = take(padded, table)
+                    total = total + sum(local[:, c] * at[c] for c in range(self.dof))
+            out.append(total.ravel())
+        return jnp.concatenate(out)
 
     def apply_transpose(self, blocks: Any, lam: Array, rows: Rows) -> Array:
         """G^T lam from local blocks."""
         total = jnp.zeros((self.dof, self.n))
         groups = self.groups(rows)
         for group, block, part in zip(groups, blocks, self.split(lam, rows), strict=True):
-            local = [
-                [
-                    sum(node[row][c] * part[row] for row in range(group.rows))
-                    for c in range(self.dof)
-                ]
-                for node in block
-            ]
+            local = [sum(node[r] * part[r] for r in range(group.rows)) for node in block]
             total = total + self.scatter(group.nodes, local)
         return total.ravel()
 
@@ -223,8 +216,8 @@ class BodySet(eqx.Module):
             total = jnp.zeros((group.rows, group.n, self.dof, self.n))
             for node, table in zip(block, group.nodes, strict=True):
                 incidence = np.eye(self.n + 1)[table.array(), 1:]
-                local = jnp.stack([jnp.stack(row, axis=-1) for row in node])
-                total = total + local[..., None] * incidence[:, None, :]
+                local = jnp.moveaxis(node, 1, 2)[..., None]
+                total = total + local * incidence[:, None, :]
             parts.append(total.reshape(group.rows * group.n, self.dof * self.n))
         return jnp.concatenate(parts)
 

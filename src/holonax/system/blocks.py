@@ -154,61 +154,47 @@ class BlockPlan(eqx.Module):
         self, groups: Sequence[Group], blocks: Any, weights: Any, bodies: Any
     ) -> tuple[Array, Array]:
         """Diagonal (size, size, joints) and off-diagonal (size, size, edges) blocks of S."""
-        dof, size = bodies.dof, self.size
+        dof, size, depth = bodies.dof, self.size, len(self.nodes)
 
-        def entry(node: int, row: int, column: int) -> Array:
+        def end(k: int) -> Array:
+            """Blocks of all joints at node k, (size, dof, joints); zero where there is none."""
             parts = [
-                block[node][row][column]
-                if node < len(g.nodes) and row < g.rows
-                else jnp.zeros((g.n,))
+                jnp.pad(block[k], ((0, size - g.rows), (0, 0), (0, 0)))
+                if k < len(g.nodes)
+                else jnp.zeros((size, dof, g.n))
                 for g, block in zip(groups, blocks, strict=True)
             ]
-            return parts[0] if len(parts) == 1 else jnp.concatenate(parts)
+            return parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=-1)
 
-        depth = len(self.nodes)
-        ends = [[[entry(k, r, c) for c in range(dof)] for r in range(size)] for k in range(depth)]
+        ends = [end(k) for k in range(depth)]
         mass = bodies.with_ground(weights.mass)
         inertia = bodies.with_ground(weights.inertia)
+        d = bodies.translations
         weighed = []
-        for k, table in enumerate(self.nodes):
-            w, j = take(mass, table), take(inertia, table)
-            d = bodies.translations
-            weighed.append(
-                [[*(w * x for x in row[:d]), *bodies.apply_inertia(j, row[d:])] for row in ends[k]]
+        for block, table in zip(ends, self.nodes, strict=True):
+            turned = bodies.apply_inertia(
+                take(inertia, table), [block[:, c] for c in range(d, dof)]
             )
+            moved = [block[:, c] * take(mass, table) for c in range(d)]
+            weighed.append(jnp.stack([*moved, *turned], axis=1))
         ends, weighed = optimization_barrier((ends, weighed))
 
-        def product(a: Sequence[Array], b: Sequence[Array]) -> Array:
-            return sum(x * y for x, y in zip(a, b, strict=True))  # pyright: ignore
+        def product(a: Array, b: Array) -> Array:
+            """a b^T over all columns, written out so that it stays one vectorised loop."""
+            return sum(a[:, None, c] * b[None, :, c] for c in range(dof))  # pyright: ignore
 
+        diagonal = sum(product(a, b) for a, b in zip(ends, weighed, strict=True))
         filler = self._filler(groups)
-        diagonal: list[list[Any]] = [[None] * size for _ in range(size)]
-        for r in range(size):
-            for s in range(r + 1):
-                value = sum(product(ends[k][r], weighed[k][s]) for k in range(depth))
-                if r == s and filler is not None:
-                    value = value + filler[r]
-                diagonal[r][s] = diagonal[s][r] = value
-        stacked = jnp.stack([jnp.stack(row) for row in diagonal])
+        if filler is not None:
+            diagonal = diagonal + np.eye(size)[:, :, None] * filler
         if not self.edges:
-            return stacked, jnp.zeros((size, size, 0))
-
-        def across(x: list[list[list[Array]]], table: Table) -> list[list[Array]]:
-            return [
-                [
-                    take(jnp.concatenate([x[k][r][c] for k in range(depth)]), table)
-                    for c in range(dof)
-                ]
-                for r in range(size)
-            ]
-
-        left, right = across(ends, self.left), across(weighed, self.right)
-        off = jnp.stack(
-            [jnp.stack([product(left[r], right[s]) for s in range(size)]) for r in range(size)]
-        )
+            return jnp.asarray(diagonal), jnp.zeros((size, size, 0))
+        left = take(jnp.concatenate(ends, axis=-1), self.left)
+        right = take(jnp.concatenate(weighed, axis=-1), self.right)
+        off = product(left, right)
         if len(self.edge) > self.edges:
             off = Scatter.plan(self.edge, self.edges)(off)
-        return optimization_barrier((stacked, off))
+        return optimization_barrier((jnp.asarray(diagonal), off))
 
     def _filler(self, groups: Sequence[Group]) -> np.ndarray | None:
         """Ones on the diagonal of padded rows."""

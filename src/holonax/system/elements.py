@@ -16,6 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+FEW = 32  # groups of at most this many elements are differentiated with compact programs
+
 
 class Table(tuple):
     """A static index table: hashable, compared by content."""
@@ -176,11 +178,13 @@ class Group(eqx.Module):
         t = jnp.asarray(t, dtype=float)
         return jax.jvp(at, (poses, t), (rates, jnp.ones_like(t)))[1]
 
-    def jacobian(self, frames: Sequence[Any], t: Any) -> list[list[list[Any]]]:
-        """Local Jacobian blocks J[node][row][column], each entry a vector over the elements."""
-        return [self._block(self._value, frames, t, node) for node in range(len(frames))]
+    def jacobian(self, frames: Sequence[Any], t: Any) -> list[Any]:
+        """Local Jacobian blocks, for each node an array (rows, dof, elements)."""
+        block = self._vectorized_block if self.n <= FEW else self._block
+        return [block(frames, t, node) for node in range(len(frames))]
 
-    def _block(self, fun: Any, frames: Sequence[Any], t: Any, node: int) -> list[list[Any]]:
+    def _block(self, frames: Sequence[Any], t: Any, node: int) -> Any:
+        """One derivative for each increment, along what it moves only: the fastest to run."""
         frame = frames[node]
         seeds = frame.increments() if self.is_holonomic else frame.velocity_increments()
         columns = []
@@ -188,10 +192,25 @@ class Group(eqx.Module):
 
             def at(c: Any, rebuild: Any = rebuild) -> list[Any]:
                 moved = [*frames[:node], rebuild(c), *frames[node + 1 :]]
-                return fun(moved, t)
+                return self._value(moved, t)
 
-            columns.append(jax.jvp(at, (active,), (tangent,))[1])
-        return [[column[row] for column in columns] for row in range(self.rows)]
+            columns.append(jnp.stack(jax.jvp(at, (active,), (tangent,))[1]))
+        return jnp.stack(columns, axis=1)
+
+    def _vectorized_block(self, frames: Sequence[Any], t: Any, node: int) -> Any:
+        """All increments at once: a program of a sixth of the size, for groups of few elements."""
+        frame = frames[node]
+
+        def at(x: Any) -> Any:
+            moved = frame.with_pose(x) if self.is_holonomic else frame.with_velocity(x)
+            return jnp.stack(self._value([*frames[:node], moved, *frames[node + 1 :]], t))
+
+        def column(seed: Any) -> Any:
+            if self.is_holonomic:
+                return jax.jvp(at, (frame.pose,), (frame.moving(seed).pose_rate,))[1]
+            return jax.jvp(at, (frame.rates,), (frame.moving(seed).rates,))[1]
+
+        return jax.vmap(column, out_axes=1)(jnp.eye(frame.dof))
 
     def wrenches(self, frames: Sequence[Any], t: Any) -> list[list[Any]]:
         """Generalized forces of a force group: for each node its components over the elements."""

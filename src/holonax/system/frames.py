@@ -65,6 +65,20 @@ class Frame:
         zero = jnp.zeros_like(torque.x)
         return Vec3(zero, zero, zero), self.A.T @ torque
 
+    def moving(self, velocity: Any) -> Frame:
+        """This frame with the six velocity components given, the same for all bodies."""
+        x, y, z, a, b, c = (jnp.broadcast_to(velocity[k], self.r.x.shape) for k in range(6))
+        return replace(self, v=Vec3(x, y, z), w=Vec3(a, b, c))
+
+    @property
+    def rates(self) -> Any:
+        """(v, w)."""
+        return self.v, self.w
+
+    def with_velocity(self, rates: Any) -> Frame:
+        """This frame with another (v, w)."""
+        return replace(self, v=rates[0], w=rates[1])
+
     def with_pose(self, pose: Any) -> Frame:
         """This frame at another (r, A)."""
         return replace(self, r=pose[0], A=pose[1])
@@ -198,6 +212,20 @@ class PlanarFrame:
         """The wrench of a torque."""
         zero = jnp.zeros_like(torque)
         return Vec2(zero, zero), torque
+
+    def moving(self, velocity: Any) -> PlanarFrame:
+        """This frame with the three velocity components given, the same for all bodies."""
+        x, y, w = (jnp.broadcast_to(velocity[k], self.angle.shape) for k in range(3))
+        return replace(self, v=Vec2(x, y), w=w)
+
+    @property
+    def rates(self) -> Any:
+        """(v, w)."""
+        return self.v, self.w
+
+    def with_velocity(self, rates: Any) -> PlanarFrame:
+        """This frame with another (v, w)."""
+        return replace(self, v=rates[0], w=rates[1])
 
     def with_pose(self, pose: Any) -> PlanarFrame:
         """This frame at another (r, angle, A)."""

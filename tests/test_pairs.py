@@ -1,0 +1,148 @@
+"""Every legal pair of formulation and integrator has its declared order and drift.
+
+One parametrised test over pairs and mechanisms. By default a cross section runs: each formulation
+with its own integrator, and each integrator with one formulation, on the slider-crank; the whole
+product is marked slow.
+"""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import holonax as hx
+from holonax import examples
+
+# End time, coarse step for a method of order 2, and a scale of q for each mechanism. Steps of other
+# orders follow from the error a method of that order makes.
+MECHANISMS = {
+    "slider_crank": (examples.slider_crank, 0.5, 0.5e-2),
+    "double_pendulum": (examples.double_pendulum, 1.0, 1e-2),
+    "two_link_arm": (lambda: examples.two_link_arm("II"), 0.5, 2e-3),
+    "three_link_pendulum": (examples.three_link_pendulum, 0.4, 4e-3),
+    "andrews": (examples.andrews, 0.005, 2e-5),
+}
+METHODS = hx.methods()
+# Motions of these differ from the constrained one by their own parameters, not by the step.
+SOFT = ("Penalty", "AugmentedLagrangian", "StaggeredPenalty")
+# What the formulation leaves of |g| and |g'|: "zero" is rounding, a number the order of the drift.
+DRIFT = {
+    "CoordinateProjection": ("zero", "zero"),
+    "CoordinatePartitioning": ("zero", "zero"),
+    "NullSpace": ("zero", "zero"),
+    "GGL": ("zero", "zero"),
+    "Overdetermined": ("zero", "zero"),
+    "Index2": (None, "zero"),
+    "Index3": ("zero", None),
+}
+
+
+@cache
+def mechanism(name):
+    make, t_end, dt = MECHANISMS[name]
+    system, start = make()
+    reference = hx.simulate(
+        system,
+        start,
+        t_end,
+        dt=dt / 8,
+        formulation=hx.PostStabilized("both", passes=2),
+        integrator=hx.Dop853(),
+        save="end",
+    )
+    assert reference.success
+    return system, start, t_end, dt, reference
+
+
+def label(method):
+    return f"{type(method.formulation).__name__}-{type(method.integrator).__name__}"
+
+
+def coarse_step(dt, order):
+    """A step at which a method of this order is about as wrong as one of order 2 at `dt`."""
+    return dt * {1: 0.25, 2: 1.0, 3: 2.0, 4: 3.0, 5: 4.0}.get(order, 6.0)
+
+
+def error_norms(result, reference):
+    return (
+        np.max(np.abs(result.q[-1] - reference.q[-1])),
+        np.max(np.abs(result.v[-1] - reference.v[-1])),
+    )
+
+
+def check(method, name):
+    system, start, t_end, dt, reference = mechanism(name)
+    orders = method.formulation.orders(method.integrator)
+    h = coarse_step(dt, orders[0])
+    # A step must fit the run a whole number of times, or halving it would not halve it.
+    h = t_end / max(round(t_end / h), 8)
+    results = [
+        hx.simulate(
+            system,
+            start,
+            t_end,
+            dt=h / 2**k,
+            formulation=method.formulation,
+            integrator=method.integrator,
+            save=2**k,
+        )
+        for k in range(3)
+    ]
+    for result in results:
+        assert result.success, result.message
+    errors = np.array([error_norms(result, reference) for result in results])
+    rounding = 1e-11 * np.array([np.max(np.abs(reference.q)), np.max(np.abs(reference.v))])
+    for column, order, floor in zip(errors.T, orders[:2], rounding, strict=True):
+        if column[-1] < floor:
+            continue  # at rounding: no order left to see
+        observed = np.log2(column[:-1] / column[1:])
+        # Declared order within 0.15 at the finer pair of steps, or better than declared.
+        assert observed[-1] > order - 0.15, (observed, column)
+    expected = DRIFT.get(type(method.formulation).__name__)
+    if expected is not None:
+        scale = np.max(np.abs(np.concatenate([results[-1].q, results[-1].v], axis=1)))
+        for values, kind in zip(results[-1].drift(), expected, strict=True):
+            if kind == "zero":
+                assert values.max() < 1e-12 * max(1.0, scale) * 10, values.max()
+
+
+def cross_section():
+    """Each formulation with its own integrator, each integrator with one formulation."""
+    seen, out = set(), []
+    for method in METHODS:
+        own = type(method.formulation.default_integrator()) is type(method.integrator)
+        new = type(method.integrator) not in seen
+        if (own or new) and type(method.formulation).__name__ not in SOFT:
+            seen.add(type(method.integrator))
+            out.append(method)
+    return out
+
+
+@pytest.mark.parametrize("method", cross_section(), ids=label)
+def test_declared_order_on_the_slider_crank(method):
+    check(method, "slider_crank")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(MECHANISMS))
+@pytest.mark.parametrize(
+    "method", [m for m in METHODS if type(m.formulation).__name__ not in SOFT], ids=label
+)
+def test_declared_order_of_every_pair(method, name):
+    check(method, name)
+
+
+def test_methods_lists_every_formulation_and_integrator():
+    from holonax import formulation, integrator
+
+    used = {type(m.formulation).__name__ for m in METHODS}
+    assert used >= {n for n in formulation.__all__ if not n.endswith(("Formulation", "Context"))}
+    used = {type(m.integrator).__name__ for m in METHODS}
+    assert used >= {n for n in integrator.__all__ if n not in ("Integrator", "StabilizedSolver")}
+    assert all(m.reference for m in METHODS)
+
+
+def test_an_illegal_pair_names_legal_ones():
+    system, start = examples.slider_crank()
+    with pytest.raises(ValueError, match="RK4 cannot integrate GGL.*RadauIIA"):
+        hx.simulate(system, start, 0.1, dt=1e-2, formulation=hx.GGL(), integrator=hx.RK4())
