@@ -144,5 +144,5 @@ def test_methods_lists_every_formulation_and_integrator():
 
 def test_an_illegal_pair_names_legal_ones():
     system, start = examples.slider_crank()
-    with pytest.raises(ValueError, match="RK4 cannot integrate GGL.*RadauIIA"):
+    with pytest.raises(ValueError, match=r"RK4 cannot integrate GGL.*RadauIIA"):
         hx.simulate(system, start, 0.1, dt=1e-2, formulation=hx.GGL(), integrator=hx.RK4())
