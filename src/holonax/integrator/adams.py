@@ -31,6 +31,8 @@ from .explicit import dop853_stages
 
 HIGHEST = 6
 
+Mode = Literal["PE", "PECE", "PEC", "iterated"]
+
 # Steps that differ by less than this part are equal, and share a history.
 _SAME_STEP = 1e-9
 # An iterated corrector stops when it moves the state by less than this, relative to 1 + |y|.
@@ -103,13 +105,13 @@ def modified_weights(m: int) -> tuple[Fraction, ...]:
 class History(NamedTuple):
     """Derivatives of earlier steps of size `dt` along a leading axis, newest first.
 
-    `count` of them before the newest are known; `started` counts the steps taken to get them, and
+    `known` of them before the newest are valid; `started` counts the steps taken to get them, and
     `corrections` the sweeps of an iterated corrector.
     """
 
     f: Any
     dt: Array
-    count: Array
+    known: Array
     started: Array
     corrections: Array
 
@@ -164,8 +166,11 @@ class _Adams(OwnStep):
 
     accepts: ClassVar[tuple[str, ...]] = ("ode",)
 
-    m: eqx.AbstractVar[int]
-    mode: eqx.AbstractVar[str]
+    m: int = eqx.field(static=True)
+
+    @abc.abstractmethod
+    def _mode(self) -> Mode:
+        """How often the vector field is evaluated, and where."""
 
     @abc.abstractmethod
     def _corrector(self) -> tuple[Fraction, ...]:
@@ -173,14 +178,14 @@ class _Adams(OwnStep):
 
     def statistics(self, solver_state: History) -> dict[str, int]:
         counts = {"starting_steps": int(solver_state.started)}
-        if self.mode == "iterated":
+        if self._mode() == "iterated":
             counts["corrections"] = int(solver_state.corrections)
         return counts
 
     def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> History:
-        kept = self.m if self.mode == "PEC" else self.m - 1
+        kept = self.m if self._mode() == "PEC" else self.m - 1
         f = jax.tree.map(lambda y: jnp.zeros((kept, *y.shape), y.dtype), (y0[0], y0[1]))
-        if self.mode == "PEC":
+        if self._mode() == "PEC":
             f = jax.tree.map(lambda f, new: f.at[0].set(new), f, terms.vf(t0, y0, args))
         zero = jnp.asarray(0)
         return History(f, jnp.asarray(t1 - t0), zero, zero, zero)
@@ -198,12 +203,12 @@ class _Adams(OwnStep):
         m, h = self.m, t1 - t0
         rounding = 8 * jnp.finfo(h.dtype).eps * jnp.maximum(jnp.abs(t0), jnp.abs(t1))
         changed = jnp.abs(h - solver_state.dt) > _SAME_STEP * jnp.abs(h) + rounding
-        count = jnp.where(changed, 0, solver_state.count)
-        starting = count < m - 1
+        known = jnp.where(changed, 0, solver_state.known)
+        starting = known < m - 1
 
-        kept = m if self.mode == "PEC" else m - 1
+        kept = m if self._mode() == "PEC" else m - 1
         f = [jax.tree.map(lambda x, j=j: x[j], solver_state.f) for j in range(kept)]
-        if self.mode != "PEC":  # the last E, at the stabilised state
+        if self._mode() != "PEC":  # the last E, at the stabilised state
             f = [terms.vf(t0, y0, args), *f]
         y1, f1, corrections, solved = self._predict_correct(terms, t1, h, y0, f, args)
         if m > 1:
@@ -211,18 +216,18 @@ class _Adams(OwnStep):
                 starting, lambda: _starting_step(terms, t0, h, y0, f[0], args), (y1, f1)
             )
 
-        newest = [f1, *f][:kept] if self.mode == "PEC" else f[:kept]
+        newest = [f1, *f][:kept] if self._mode() == "PEC" else f[:kept]
         history = History(
             jax.tree.map(lambda *x: jnp.stack(x), *newest) if newest else solver_state.f,
             jnp.where(changed, h, solver_state.dt),
-            jnp.minimum(count + 1, m - 1),
+            jnp.minimum(known + 1, m - 1),
             solver_state.started + starting,
             solver_state.corrections + jnp.where(starting, 0, corrections),
         )
         result = diffrax.RESULTS.where(
             jnp.logical_or(solved, starting),
             diffrax.RESULTS.successful,
-            diffrax.RESULTS.nonlinear_divergence,
+            diffrax.RESULTS.nonlinear_divergence,  # pyright: ignore
         )
         return y1, None, {"y0": y0, "y1": y1}, history, result
 
@@ -242,7 +247,7 @@ class _Adams(OwnStep):
             f1 = terms.vf(t1, y, args)
             return _combined(known, h, weights[:1], [f1]), f1
 
-        if self.mode != "iterated":
+        if self._mode() != "iterated":
             y1, f1 = correct(predicted)
             return y1, f1, none, true
 
@@ -279,11 +284,11 @@ class AdamsBashforth(_Adams):
 
     reference: ClassVar[str] = "Bashforth, Adams 1883"
 
-    m: int = eqx.field(static=True)
-    mode: ClassVar[str] = "PE"
-
     def __init__(self, m: int):
         self.m = _check_m("AdamsBashforth", m)
+
+    def _mode(self) -> Mode:
+        return "PE"
 
     def order(self, terms: Any) -> int:
         return self.m
@@ -306,7 +311,6 @@ class AdamsMoulton(_Adams):
 
     reference: ClassVar[str] = "Moulton 1926; Wu, Chiou, Lin 2000, Eqs. (17)-(19)"
 
-    m: int = eqx.field(static=True)
     mode: Literal["PECE", "PEC", "iterated"] = eqx.field(static=True)
 
     def __init__(self, m: int, mode: Literal["PECE", "PEC", "iterated"] = "PECE"):
@@ -314,6 +318,9 @@ class AdamsMoulton(_Adams):
         if mode not in ("PECE", "PEC", "iterated"):
             raise ValueError(f'AdamsMoulton: mode={mode!r} must be "PECE", "PEC" or "iterated".')
         self.mode = mode
+
+    def _mode(self) -> Mode:
+        return self.mode
 
     def order(self, terms: Any) -> int:
         return self.m
@@ -335,11 +342,11 @@ class ModifiedAdamsMoulton(_Adams):
 
     reference: ClassVar[str] = "Wu, Chiou, Lin 2000, Eq. (27)"
 
-    m: int = eqx.field(static=True)
-    mode: ClassVar[str] = "PECE"
-
     def __init__(self, m: int):
         self.m = _check_m("ModifiedAdamsMoulton", m)
+
+    def _mode(self) -> Mode:
+        return "PECE"
 
     def order(self, terms: Any) -> int:
         return self.m + 1

@@ -133,7 +133,7 @@ def _started(
     terms: Any, t0: Array, t1: Array, y0: FullState, args: StepContext
 ) -> tuple[FullState, Array]:
     """One step of order 8 on the underlying ordinary differential equations, projected."""
-    solver = diffrax.Dopri8()
+    solver = diffrax.Dopri8(scan_kind="lax")
     state = (y0.q, y0.v)
     inner = solver.init(terms, t0, t1, state, args)
     state = solver.step(terms, t0, t1, state, args, inner, True)[0]

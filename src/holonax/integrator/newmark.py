@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NamedTuple
 
+import diffrax
 import jax
 import jax.numpy as jnp
 
@@ -146,7 +147,10 @@ class Newmark(_NewmarkFamily):
     ) -> Any:
         if not isinstance(args.formulation, CoordinatePartitioning):
             return super().step(terms, t0, t1, y0, args, solver_state, made_jump)
-        y1, result, counts = partitioned_newmark_step(self, args, t1, y0)
+        y1, converged, counts = partitioned_newmark_step(self, args, t1, y0)
+        result = diffrax.RESULTS.where(
+            converged, diffrax.RESULTS.successful, diffrax.RESULTS.internal_error
+        )
         memory = _Memory(y1.a, solver_state.counts + counts)
         return y1, None, {"y0": y0, "y1": y1}, memory, result
 

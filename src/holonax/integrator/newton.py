@@ -84,6 +84,7 @@ def newton(
         return ravel_pytree(residual(unravel(x)))[0]
 
     rows, columns = _expanded(scaling, sizes)
+    enough, small = (tolerance, 1e-6) if scaling is None else (1e-2 * tolerance, 1e-8)
 
     def prepared(x: Array) -> Any:
         """The factor of the scaled matrix, and the matrix itself."""
@@ -113,9 +114,10 @@ def newton(
             factor, matrix = now.factor if modified else prepared(now.x)
             step = correction(factor, matrix, now.x)
             new = now.x - step
-            change = relative(step, new)
-            rounding = jnp.logical_and(change < 1e-6, change > 0.3 * now.change)
-            done = jnp.logical_or(change <= tolerance, rounding)
+            # scaled unknowns are displacements, whose rounding is that of the configuration
+            change = relative(step / columns, new / columns)
+            rounding = jnp.logical_and(change < small, change > 0.3 * now.change)
+            done = jnp.logical_or(change <= enough, rounding)
             kept = (factor, matrix) if modified else None
             return _Iterate(new, kept, change, now.iterations + 1, done)
 
@@ -128,13 +130,14 @@ def newton(
         large = jnp.asarray(jnp.finfo(x.dtype).max)
         start = _Iterate(x, first, large, jnp.asarray(0), jnp.asarray(False))
         end = jax.lax.while_loop(unfinished, body, start)
-        return end.x, (end.done, end.iterations.astype(x.dtype))
+        # as numbers, which have tangents
+        return end.x, (end.done.astype(x.dtype), end.iterations.astype(x.dtype))
 
     def tangent_solve(linear: Any, y: Array) -> Array:
         return lu_solve(lu(jax.jacfwd(linear)(jnp.zeros_like(y))), y)
 
     x, (done, iterations) = jax.lax.custom_root(equations, flat, solve, tangent_solve, has_aux=True)
-    iterations = jax.lax.stop_gradient(iterations).astype(int)
+    done, iterations = jax.lax.stop_gradient((done > 0.5, iterations.astype(int)))
     factorizations = jnp.ones_like(iterations) if modified else iterations
     condition = jnp.zeros(())
     if scaling is not None and scaling.condition:

@@ -1,0 +1,117 @@
+"""Spectral radius of any pair on a linear constrained problem, from the derivative of its step.
+
+The step map of formulation and integrator, stabilization included, is differentiated at rest, over
+the whole state that the method carries. So it holds for every pair: Welch's X and Baumgarte's
+amplification matrix are two of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from ..formulation import Formulation, StepContext
+from ..integrator import StabilizedSolver
+from ..integrator.base import problem_term
+from ..pairs import check_pair
+from ..system import FunctionSystem, System
+from ..system.base import Array
+from .stability import forward_differentiable
+
+_HISTORY = 16  # steps after which every multistep method has its history
+
+
+def _mass(q: Array, p: Any) -> Array:
+    return jnp.ones(2)
+
+
+def _force(q: Array, v: Array, t: Array, p: Any) -> Array:
+    return -p["stiffness"] * q - p["damping"] * v
+
+
+def _constraint(q: Array, t: Array, p: Any) -> Array:
+    return q[:1] - q[1:]
+
+
+def linear_problem(stiffness: float = 0.0, damping: float = 0.0) -> System:
+    """Two unit masses held together, q1 = q2, each on a spring and a damper to the ground."""
+    return FunctionSystem(
+        mass=_mass,
+        force=_force,
+        constraint=_constraint,
+        parameters={"stiffness": stiffness, "damping": damping},
+    )
+
+
+@eqx.filter_jit
+def _step_matrix(system: System, formulation: Any, solver: Any, q: Array, dt: Array) -> Array:
+    """Derivative of one step at rest, once the method has its history."""
+    terms = problem_term(formulation)
+    context = StepContext(system, dt, formulation)
+    t, v = jnp.zeros(()), jnp.zeros((system.velocity_size(q.shape[0]),))
+    y = solver.solver.first_state(context, t, q, v)
+    state = solver.init(terms, t, dt, y, context)
+
+    def step(n: Any, now: tuple[Any, Any]) -> tuple[Any, Any]:
+        t = n * dt
+        y, _, _, state, _ = solver.step(terms, t, t + dt, now[0], context, now[1], True)
+        return jax.tree.map(jnp.asarray, (y, state))
+
+    start = jax.tree.map(jnp.asarray, (y, state))
+    rest = jax.lax.fori_loop(0, _HISTORY, lambda n, x: step(n * jnp.ones(()), x), start)
+    moving, fixed = eqx.partition(rest, eqx.is_inexact_array)
+    flat, unravel = ravel_pytree(moving)
+
+    def mapped(x: Array) -> Array:
+        after = step(_HISTORY * jnp.ones(()), eqx.combine(unravel(x), fixed))
+        return ravel_pytree(eqx.filter(after, eqx.is_inexact_array))[0]
+
+    return jax.jacfwd(mapped)(flat)
+
+
+def step_matrix(
+    formulation: Formulation,
+    integrator: Any = None,
+    dt: float = 1.0,
+    *,
+    system: System | None = None,
+    q: Any = None,
+) -> np.ndarray:
+    """The derivative of one step of the pair at rest in the configuration `q`.
+
+    **Arguments:**
+
+    - `system`: a system for which `q` is an equilibrium; by default `linear_problem()` at zero.
+    - `dt`: step size [s].
+
+    Rows and columns are the whole state: q, v, and all the method carries from step to step.
+    """
+    integrator = formulation.default_integrator() if integrator is None else integrator
+    check_pair(formulation, integrator)
+    system = linear_problem() if system is None else system
+    q = np.zeros(2) if q is None else q
+    solver = StabilizedSolver(forward_differentiable(integrator), formulation)
+    q = jnp.asarray(q, dtype=float)
+    matrix = _step_matrix(system, formulation, solver, q, jnp.asarray(dt, dtype=float))
+    return np.asarray(matrix)
+
+
+def spectral_radius(
+    formulation: Formulation,
+    integrator: Any = None,
+    dt: float = 1.0,
+    *,
+    system: System | None = None,
+    q: Any = None,
+) -> float:
+    """The largest modulus of an eigenvalue of `step_matrix`: above 1, perturbations grow.
+
+    A simple eigenvalue 1 belongs to the free motion along the constraint.
+    """
+    matrix = step_matrix(formulation, integrator, dt, system=system, q=q)
+    return float(np.max(np.abs(np.linalg.eigvals(matrix))))
