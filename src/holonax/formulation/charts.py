@@ -17,12 +17,13 @@ import abc
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.core import Tracer
 
 from .._messages import shown
-from ..linalg import lu, lu_solve
+from ..linalg import LUFactor, lu, lu_solve
 from ..system.base import Array, System
 from .base import OdeFormulation, State, StepContext
 from .options import positive
@@ -30,41 +31,91 @@ from .options import positive
 _MOST_ITERATIONS = 20
 # A pivot below this, in rows of unit size, belongs to a row that depends on the others.
 _RANK = 1e-9
+# Pivots may be this much smaller than the largest one.
+_THRESHOLD = 0.1
+
+
+class Weights(NamedTuple):
+    """How coordinates compare, from the start of a run on: `scale` (nv,) is what a unit of each
+    velocity counts, `crowd` (nv,) the number of constraints that each takes part in."""
+
+    scale: Array
+    crowd: Array
 
 
 class Chart(NamedTuple):
     """The choice carried from step to step.
 
     `complement` is C (nv, rows), column i for constraint row i; `kept` (rows,) is zero for rows
-    that depend on others, whose columns are zero (None if all are independent); `size` is the
-    measure of (G C)^-1 G when the chart was chosen; `changes` counts the choices after the first.
+    that depend on others, whose columns are zero (None if all are independent); `weights` compare
+    the coordinates; `size` is the measure of (G C)^-1 G when the chart was chosen; `changes` counts
+    the choices after the first.
     """
 
     complement: Array
     kept: Array | None
+    weights: Weights
     size: Array
     changes: Array
 
-    def matrix(self, jacobian: Array) -> Array:
-        """G C for the first rows of G, made regular where a row depends on others."""
-        rows = jacobian.shape[0]
-        product = jacobian @ self.complement[:, :rows]
+    def matrix(self, product: Array) -> Array:
+        """G C, given as it is, made regular where a row depends on others."""
         if self.kept is None:
             return product
-        kept = self.kept[:rows]
+        kept = self.kept[: product.shape[0]]
         return kept[:, None] * product + jnp.diag(1 - kept)
 
-    def solve(self, factor: Any, residual: Array) -> Array:
-        """C (G C)^-1 residual, with the factor of `matrix`."""
-        if self.kept is not None:
-            residual = self.kept[: residual.shape[0]] * residual
-        return self.complement[:, : residual.shape[0]] @ lu_solve(factor, residual)
+    def factor(self, jacobian: Array) -> LUFactor:
+        """The factor of G C for all rows of G."""
+        return lu(self.matrix(jacobian @ self.complement))
+
+    def solve(self, factor: LUFactor, residual: Array) -> Array:
+        """C (G C)^-1 residual."""
+        return self.complement @ lu_solve(factor, self.mask(residual))
+
+    def mask(self, residual: Array) -> Array:
+        """The residual, without those of dependent rows."""
+        return residual if self.kept is None else self.kept[: residual.shape[0]] * residual
 
     def measure(self, jacobian: Array) -> Array:
-        """The largest rate of a dependent coordinate: the longest row of (G C)^-1 G, 1 or more."""
-        rates = lu_solve(lu(self.matrix(jacobian)), jacobian)
-        length = jnp.sqrt(jnp.sum(rates**2, axis=1))
-        return jnp.max(length if self.kept is None else length * self.kept, initial=1.0)
+        """The largest rate of a dependent coordinate: the longest row of (G C)^-1 G, scaled."""
+        scale = self.weights.scale
+        rates = lu_solve(self.factor(jacobian), jacobian) / scale
+        length = jnp.sqrt(jnp.sum(rates**2, axis=1)) * (scale @ self.complement**2)
+        return jnp.max(self.mask(length))
+
+    def dependent(
+        self, system: System, t: Array, q: Array, given: Array, start: Array, tolerance: Array
+    ) -> tuple[Array, Array]:
+        """eta with g(q ⊞ (given + C eta), t) = 0 by Newton's method, and |g| before its last step.
+
+        Not to be differentiated.
+        """
+        C = self.complement[:, : start.shape[0]]
+
+        def iterate(now: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            eta, _, count = now
+            step, distance = self.newton_step(system, t, q, given + C @ eta)
+            return eta - step, distance, count + 1
+
+        def unfinished(now: tuple[Array, Array, Array]) -> Array:
+            return jnp.logical_and(now[1] > tolerance, now[2] < _MOST_ITERATIONS)
+
+        far = jnp.asarray(jnp.finfo(start.dtype).max)
+        eta, distance, _ = lax.while_loop(unfinished, iterate, (start, far, jnp.asarray(0)))
+        return eta, distance
+
+    def newton_step(
+        self, system: System, t: Array, q: Array, increment: Array
+    ) -> tuple[Array, Array]:
+        """(step of eta, |g|) at q ⊞ increment, the matrix taken as a constant."""
+        at = system.retract(q, increment)
+        g = system.constraint(at, t)
+        C = self.complement[:, : g.shape[0]]
+        along = jax.vmap(system.increment_rate, (None, 1), 1)(increment, C)
+        product = system.jacobian(at, t)[: g.shape[0]] @ along
+        factor = lu(lax.stop_gradient(self.matrix(product)))
+        return lu_solve(factor, self.mask(g)), jnp.max(jnp.abs(g))
 
 
 class StateSpaceFormulation(OdeFormulation):
@@ -75,9 +126,14 @@ class StateSpaceFormulation(OdeFormulation):
 
     @abc.abstractmethod
     def complement(
-        self, jacobian: Array, holonomic: int, redundant: bool
+        self, jacobian: Array, holonomic: int, redundant: bool, weights: Weights
     ) -> tuple[Array, Array | None]:
-        """(C, kept) for [G; A], the first columns of C belonging to the `holonomic` rows alone."""
+        """(C, kept) for [G; A], the first columns of C belonging to the `holonomic` rows."""
+
+    def weights(self, system: System, t: Array, q: Array, jacobian: Array) -> Weights:
+        """How coordinates compare; all are alike unless a formulation says otherwise."""
+        n = jacobian.shape[1]
+        return Weights(jnp.ones(n), jnp.zeros(n))
 
     def accelerations(self, context: StepContext, t: Array, state: State) -> tuple[Array, Array]:
         return context.system.accelerations(*state, t)
@@ -95,23 +151,27 @@ class StateSpaceFormulation(OdeFormulation):
         holonomic = system.constraint(q, t).shape[0]
         jacobian = system.jacobian(q, t)
 
-        def choose() -> Chart:
-            C, kept = self.complement(jacobian, holonomic, system.has_redundant_constraints)
-            chart = Chart(C, kept, jnp.ones(()), jnp.asarray(0))
-            return chart._replace(size=chart.measure(jacobian))
+        def choose(weights: Weights, changes: Array) -> Chart:
+            redundant = system.has_redundant_constraints
+            C, kept = self.complement(jacobian, holonomic, redundant, weights)
+            chart = Chart(C, kept, weights, jnp.ones(()), changes)
+            return chart._replace(size=chart.measure(jacobian)) if C.shape[1] else chart
 
-        if jacobian.shape[0] == 0:
-            return Chart(jnp.zeros((jacobian.shape[1], 0)), None, jnp.ones(()), jnp.asarray(0))
         if old is None:
-            return choose()
+            return choose(self.weights(system, t, q, jacobian), jnp.asarray(0))
+        if jacobian.shape[0] == 0:
+            return old
         return lax.cond(
             old.measure(jacobian) <= self.condition_limit * old.size,
             lambda: old,
-            lambda: choose()._replace(changes=old.changes + 1),
+            lambda: choose(old.weights, old.changes + 1),
         )
 
     def on_manifold(self, context: StepContext, t: Array, state: State) -> State:
-        """The state with the dependent part of positions and velocities recomputed."""
+        """The state with the dependent part of positions and velocities recomputed.
+
+        Positions are NaN where Newton's method does not find them.
+        """
         system = context.system
         q, v = state
         chart = context.carry
@@ -120,49 +180,44 @@ class StateSpaceFormulation(OdeFormulation):
         q = self._positions(system, chart, system.normalize(q), t)
         if chart.complement.shape[1] == 0:
             return q, v
-        factor = lu(chart.matrix(system.jacobian(q, t)))
+        factor = chart.factor(system.jacobian(q, t))
         return q, v - chart.solve(factor, system.constraint_rate(q, v, t))
 
     def _positions(self, system: System, chart: Chart, q: Array, t: Array) -> Array:
-        """Newton's method on g = 0 along C; NaN if it does not converge.
-
-        The last step is taken on its own. Being exact to first order, it carries the derivatives,
-        so that nothing has to be differentiated through the loop.
-        """
         rows = system.constraint(q, t).shape[0]
         if rows == 0:
             return q
+        C, none = chart.complement[:, :rows], jnp.zeros(chart.complement.shape[0])
 
-        def step(system: System, q: Array, t: Array) -> Array:
-            factor = lu(lax.stop_gradient(chart.matrix(system.jacobian(q, t)[:rows])))
-            return chart.solve(factor, system.constraint(q, t))
+        def residual(eta: Array) -> Array:
+            return system.constraint(system.retract(q, C @ eta), t)
 
-        def far(system: System, q: Array, t: Array) -> Array:
-            return jnp.max(jnp.abs(system.constraint(q, t)))
+        def solve(_: Any, start: Array) -> tuple[Array, Array]:
+            return chart.dependent(system, t, q, none, start, self.tolerance)
 
-        frozen, base, time, tolerance = lax.stop_gradient((system, q, t, self.tolerance))
+        def tangent_solve(linear: Any, y: Array) -> Array:
+            matrix = jax.jacfwd(linear)(jnp.zeros_like(y))
+            return lu_solve(lu(chart.matrix(matrix)), chart.mask(y))
 
-        def iterate(now: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-            q, _, count = now
-            q = frozen.retract(q, -step(frozen, q, time))
-            return q, far(frozen, q, time), count + 1
-
-        def unfinished(now: tuple[Array, Array, Array]) -> Array:
-            return jnp.logical_and(now[1] > tolerance, now[2] < _MOST_ITERATIONS)
-
-        start = (base, far(frozen, base, time), jnp.asarray(0))
-        end, distance, _ = lax.while_loop(unfinished, iterate, start)
-        near = system.retract(q, lax.stop_gradient(system.difference(base, end)))
-        solved = system.retract(near, -step(system, near, t))
-        return jnp.where(distance <= tolerance, solved, jnp.nan)
+        # Derivatives come from the implicit function theorem, not from the iteration.
+        eta, distance = lax.custom_root(
+            residual, jnp.zeros(rows), solve, tangent_solve, has_aux=True
+        )
+        return jnp.where(distance <= self.tolerance, system.retract(q, C @ eta), jnp.nan)
 
 
-def pivots(jacobian: Array, holonomic: int, redundant: bool) -> tuple[Array, Array | None]:
+def pivots(
+    jacobian: Array, holonomic: int, redundant: bool, weights: Weights
+) -> tuple[Array, Array | None]:
     """Dependent coordinates as unit vectors C (nv, rows), with `kept` as in `Chart`.
 
-    Gauss-Jordan elimination with full pivoting on rows scaled to unit size, the holonomic rows
-    before the others: column i of C is the coordinate in which row i was solved.
+    Gauss-Jordan elimination with pivoting in rows and columns, the rows scaled to unit size and
+    the holonomic ones before the others: column i of C is the coordinate in which row i was solved.
+    Among pivots not much smaller than the largest, one in a column with few entries is preferred
+    (after Markowitz): of bodies in Cartesian coordinates that leaves the angles independent, from
+    which the positions follow wherever a step leads.
     """
+    jacobian = jacobian / weights.scale
     rows, n = jacobian.shape
     size = jnp.max(jnp.abs(jacobian), axis=1, keepdims=True)
     row, column = jnp.arange(rows), jnp.arange(n)
@@ -170,13 +225,16 @@ def pivots(jacobian: Array, holonomic: int, redundant: bool) -> tuple[Array, Arr
     def eliminate(k: Array, now: tuple[Array, Array, Array, Array]) -> Any:
         A, C, open_rows, open_columns = now
         allowed = open_rows & ((row < holonomic) | (k >= holonomic))
-        candidates = jnp.where(allowed[:, None] & open_columns[None, :], jnp.abs(A), -1.0)
-        chosen = jnp.argmax(candidates)
-        r, c = chosen // n, chosen % n
-        pivot = A[r, c]
-        good = jnp.abs(pivot) > _RANK if redundant else jnp.asarray(True)
+        entry = jnp.where(allowed[:, None] & open_columns[None, :], jnp.abs(A), 0.0)
+        largest = jnp.max(entry)
+        entry = entry / jnp.where(largest > 0, largest, 1.0)
+        good = largest > _RANK if redundant else largest > 0
+        chosen = jnp.argmax(jnp.where(entry >= _THRESHOLD, entry - weights.crowd, -jnp.inf))
+        c = chosen % n
+        # without a good pivot, any row that is still open is given up
+        r = jnp.where(good, chosen // n, jnp.argmax(allowed))
         others = jnp.where((row == r) | ~good, 0.0, A[:, c])
-        A = A - others[:, None] * (A[r] / jnp.where(good, pivot, 1.0))
+        A = A - others[:, None] * (A[r] / jnp.where(good, A[r, c], 1.0))
         unit = (column == c)[:, None] & (row == r)[None, :] & good
         return A, C + unit, open_rows & (row != r), open_columns & ((column != c) | ~good)
 

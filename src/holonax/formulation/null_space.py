@@ -18,7 +18,7 @@ import numpy as np
 from jax import lax
 
 from ..system.base import Array
-from .charts import StateSpaceFormulation, growth, pivots
+from .charts import StateSpaceFormulation, Weights, growth, pivots
 from .options import check_choice, positive
 
 Basis = Literal["qr", "svd", "gram-schmidt"]
@@ -59,10 +59,10 @@ class NullSpace(StateSpaceFormulation):
         self.condition_limit = growth("NullSpace", condition_limit)
 
     def complement(
-        self, jacobian: Array, holonomic: int, redundant: bool
+        self, jacobian: Array, holonomic: int, redundant: bool, weights: Weights
     ) -> tuple[Array, Array | None]:
         rows = jacobian.shape[0]
-        kept = pivots(jacobian, holonomic, redundant)[1]
+        kept = pivots(jacobian, holonomic, True, weights)[1] if redundant else None
         mask = jnp.ones(rows) if kept is None else kept
         jacobian = mask[:, None] * jacobian
         orthonormal = _BASES[self.basis]

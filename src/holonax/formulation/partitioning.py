@@ -12,19 +12,22 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 import equinox as eqx
+import jax.numpy as jnp
 
-from ..system.base import Array
-from .charts import StateSpaceFormulation, growth, pivots
+from ..system.base import Array, System
+from .charts import StateSpaceFormulation, Weights, growth, pivots
 from .options import check_choice, positive
 
 NewtonMatrix = Literal["exact", "fisette-vaneghem"]
 Predictor = Literal["previous", "explicit"]
+_LIGHTEST = 1e-12  # a mass below this part of the largest counts as this much
+_NO_ENTRY = 1e-9  # of the largest entry of a row
 
 
 class CoordinatePartitioning(StateSpaceFormulation):
     """Integration of independent coordinates; the others follow from the constraints.
 
-    The independent set is chosen by elimination of the constraint Jacobian with full pivoting, kept
+    The independent set is chosen by elimination of the constraint Jacobian with pivoting, kept
     while well conditioned, and re-chosen in the middle of a run when it is not; how often is told
     by `result.stats["repartitions"]`. Any integrator for ordinary differential equations can be
     used; with `Newmark` the step is Haug's, whose unknowns are the independent accelerations alone.
@@ -66,10 +69,20 @@ class CoordinatePartitioning(StateSpaceFormulation):
         self.tolerance = positive(owner, "tolerance", tolerance, "m or rad")
         self.matrix, self.predictor = matrix, predictor
 
+    def weights(self, system: System, t: Array, q: Array, jacobian: Array) -> Weights:
+        # Velocities are compared by the kinetic energy they stand for, whatever their units.
+        mass = jnp.diagonal(system.mass_matrix(q))
+        scale = jnp.sqrt(jnp.maximum(mass, _LIGHTEST * jnp.max(mass)))
+        # Entries are counted at an arbitrary configuration: aligned bodies hide some.
+        elsewhere = system.retract(q, 0.5 * jnp.sin(1.0 + jnp.arange(mass.shape[0])))
+        general = jnp.abs(system.jacobian(elsewhere, t))
+        largest = jnp.max(general, axis=1, keepdims=True, initial=0.0)
+        return Weights(scale, jnp.sum(general > _NO_ENTRY * largest, axis=0).astype(float))
+
     def complement(
-        self, jacobian: Array, holonomic: int, redundant: bool
+        self, jacobian: Array, holonomic: int, redundant: bool, weights: Weights
     ) -> tuple[Array, Array | None]:
-        return pivots(jacobian, holonomic, redundant)
+        return pivots(jacobian, holonomic, redundant, weights)
 
     def statistics(self, carry: Any) -> dict[str, int]:
         return {"repartitions": int(carry.changes)}
