@@ -81,10 +81,10 @@ class Penalty(OdeFormulation):
 class AugmentedLagrangian(OdeFormulation):
     """Penalty and multipliers: lam <- lam + alpha (g'' + 2 mu omega g' + omega^2 g).
 
-    The multipliers are iterated until they no longer change, so nothing gives way: the
-    accelerations are those of `Baumgarte(mu * omega, omega)` for any alpha. A large one needs
-    fewer iterations, each reducing what is missing by 1 / (1 + alpha s), with s the smallest
-    eigenvalue of G M^-1 G^T; dependent constraints do no harm.
+    The multipliers are iterated until they no longer change, so nothing gives way: under holonomic
+    constraints the accelerations are those of `Baumgarte(mu * omega, omega)` for any alpha. A large
+    one needs fewer iterations, each reducing what is missing by 1 / (1 + alpha s), with s the
+    smallest eigenvalue of G M^-1 G^T; dependent constraints do no harm.
 
     **Arguments:**
 
@@ -194,6 +194,10 @@ class StaggeredPenalty(OdeFormulation):
         from ..integrator import Midpoint
 
         return Midpoint()
+
+    def orders(self, integrator: Any) -> tuple[int, int, int]:
+        p = min(integrator.order(None), 2)
+        return p, p, p
 
     def carry(
         self, context: StepContext, t: Array, state: State, old: StaggeredStep | None

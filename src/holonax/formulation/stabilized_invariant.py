@@ -9,7 +9,7 @@ to q is taken from the velocity that moves it, q' = N(q) (v - gamma dq).
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 
@@ -38,6 +38,7 @@ class StabilizedInvariant(OdeFormulation):
     """
 
     reference: ClassVar[str] = "Ascher, Chin, Petzold, Reich 1995, Eq. (4.3)"
+    projects_position: ClassVar[bool] = True
 
     gamma: Gain
     variant: Variant = eqx.field(static=True)
@@ -46,6 +47,11 @@ class StabilizedInvariant(OdeFormulation):
         check_choice("StabilizedInvariant", "variant", variant, _VARIANTS)
         self.gamma = Gain.of("StabilizedInvariant", "gamma", gamma)
         self.variant = variant
+
+    def orders(self, integrator: Any) -> tuple[int, int, int]:
+        p = integrator.order(None)
+        p = min(p, 2) if self.gamma.per_step else p
+        return p, p, p
 
     def _stabilized(self, context: StepContext, t: Array, state: State) -> tuple[State, Array]:
         """(v - gamma dq, v' - gamma dv) and the multipliers of the index-1 equations."""
