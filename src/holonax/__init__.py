@@ -3,7 +3,7 @@
 Importing holonax switches JAX to 64 bit and asks its CPU backend for compiled small loops.
 """
 
-from . import _config  # noqa: F401  first: it sets JAX up before anything computes
+from . import _config, study  # noqa: F401  _config first: it sets JAX up before it computes
 from ._version import __version__
 from .consistent import ConstraintError, Start, consistent
 from .diagnosis import Diagnosis, diagnose
@@ -131,5 +131,6 @@ __all__ = [
     "rod",
     "simulate",
     "sphere",
+    "study",
     "tube",
 ]

@@ -51,6 +51,15 @@ class Baumgarte(OdeFormulation):
         self.beta = Gain.of("Baumgarte", "beta", alpha if beta is None else beta)
 
     @staticmethod
+    def critical(alpha: float | str) -> Baumgarte:
+        """Critical damping, beta = alpha: the feedback has a double root at -alpha.
+
+        Wu, Chiou and Lin 2000 choose it, with alpha h below the stability limit of the integrator
+        (their Eq. (34) and Table 2; `hx.study.real_axis_limit`). The same as `Baumgarte(alpha)`.
+        """
+        return Baumgarte(alpha, alpha)
+
+    @staticmethod
     def from_polynomial(a1: float, a0: float) -> Baumgarte:
         """From g'' + a1 g' + a0 g = 0: alpha = a1/2, beta = sqrt(a0)."""
         for name, value in (("a1", a1), ("a0", a0)):
