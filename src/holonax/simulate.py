@@ -43,21 +43,22 @@ class UniformSteps(diffrax.AbstractStepSizeController[None, Any]):
         return self
 
     def _interval(self, t: Array) -> tuple[Array, Array, Array]:
-        """(start, step, number of steps) of the interval that begins at or contains `t`."""
+        """(start, end, number of steps) of the interval that begins at or contains `t`."""
         if self.knots.shape[0] == 2:
             start, end = self.knots[0], self.knots[1]
         else:
             last = self.knots.shape[0] - 2
             i = jnp.clip(jnp.searchsorted(self.knots, t, side="right") - 1, 0, last)
             start, end = self.knots[i], self.knots[i + 1]
-        length = end - start
-        n = jnp.maximum(jnp.ceil(length / self.dt * (1 - 1e-9)), 1.0)
-        return start, length / n, n
+        n = jnp.maximum(jnp.ceil((end - start) / self.dt * (1 - 1e-9)), 1.0)
+        return start, end, n
 
     def _next(self, t: Array) -> Array:
-        start, step, n = self._interval(t)
+        start, end, n = self._interval(t)
+        step = (end - start) / n
         k = jnp.round((t - start) / jnp.where(step > 0, step, 1.0)) + 1
-        return jnp.where(k >= n, start + step * n, start + k * step)
+        # The knot itself: rounded to just before it, the next step would end there again.
+        return jnp.where(k >= n, end, start + k * step)
 
     def init(
         self,
