@@ -9,6 +9,9 @@ which kinds it takes:
 - ``"dae"``: equations for the rates u of position and a of velocity and for algebraic variables z
   (multipliers), given by `residual`; taken by implicit integrators.
 - ``"index3"``: a DAE whose constraints are of position level only.
+- ``"staggered"``: an ODE whose multipliers are found for the whole step before it is taken, so that
+  only methods that use nothing but rates of that step, with weights of sum one, do what they were
+  found for; taken by explicit Runge-Kutta methods.
 - other kinds belong to methods that bring a step of their own.
 """
 

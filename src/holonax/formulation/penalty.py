@@ -170,24 +170,25 @@ class StaggeredPenalty(OdeFormulation):
         epsilon (lam_m - lam_n) = d (G v_m + g_t),    v_m = v_n + d M^-1 (f - G^T lam_m),
 
     so from the Schur complement shifted by epsilon / d^2, regular for dependent constraints too.
-    The step then moves under f - G^T lam(t), lam(t) the line through lam_n and lam_m, whose end
-    is the next lam_n. Non-holonomic rows get epsilon lam' = A v + b.
+    The step is then taken under f - G^T lam_m by an explicit Runge-Kutta method, and the next one
+    begins with 2 lam_m - lam_n. Non-holonomic rows get epsilon lam' = A v + b.
 
     **Arguments:**
 
-    - `epsilon`: compliance of the constraints [m/N]; violations are about epsilon lam. It may be as
-      small as one likes.
+    - `epsilon`: compliance of the constraints [m/N]; they give way by about epsilon lam. It may be
+      as small as one likes.
 
-    The multipliers are of order 2, so q and v are too, whatever the order of the integrator.
-    Position constraints are held through their rate, so they drift with O(dt^2). The multipliers
-    of a result are those of g'' = 0 at its states.
+    The multipliers are of order 2, so q and v are at most. Position constraints are held through
+    their rate, so they drift with O(dt^2). The multipliers of a result are those of g'' = 0 at its
+    states.
     """
 
+    kind: ClassVar[str] = "staggered"
     reference: ClassVar[str] = "Park, Chiou 1988"
 
     epsilon: Array
 
-    def __init__(self, epsilon: float = 1e-9):
+    def __init__(self, epsilon: float = 1e-12):
         self.epsilon = positive("StaggeredPenalty", "epsilon", epsilon, "m/N")
 
     def default_integrator(self) -> Any:
@@ -223,9 +224,8 @@ class StaggeredPenalty(OdeFormulation):
         q, v = state
         if step is None:
             return system.accelerations(q, v, t)
-        lam = step.start + (t - step.t) * (2 / context.dt) * (step.middle - step.start)
         factor = system.factor(q, t)
-        return factor.weigh(system.force(q, v, t)) - factor.spread(lam), lam
+        return factor.weigh(system.force(q, v, t)) - factor.spread(step.middle), step.middle
 
     def after_step(self, context: StepContext, t: Array, state: State) -> State:
         q, v = state

@@ -15,35 +15,35 @@ from .base import Integrator
 class Euler(Integrator, diffrax.Euler):
     """Explicit Euler, order 1."""
 
-    accepts: ClassVar[tuple[str, ...]] = ("ode",)
+    accepts: ClassVar[tuple[str, ...]] = ("ode", "staggered")
     reference: ClassVar[str] = "Euler 1768"
 
 
 class Heun(Integrator, diffrax.Heun):
     """Heun's method (explicit trapezoidal rule), order 2; the RK2 of Welch and of Ascher."""
 
-    accepts: ClassVar[tuple[str, ...]] = ("ode",)
+    accepts: ClassVar[tuple[str, ...]] = ("ode", "staggered")
     reference: ClassVar[str] = "Heun 1900"
 
 
 class Midpoint(Integrator, diffrax.Midpoint):
     """Explicit midpoint rule, order 2."""
 
-    accepts: ClassVar[tuple[str, ...]] = ("ode",)
+    accepts: ClassVar[tuple[str, ...]] = ("ode", "staggered")
     reference: ClassVar[str] = "Runge 1895"
 
 
 class Ralston(Integrator, diffrax.Ralston):
     """Ralston's method of least error bound, order 2."""
 
-    accepts: ClassVar[tuple[str, ...]] = ("ode",)
+    accepts: ClassVar[tuple[str, ...]] = ("ode", "staggered")
     reference: ClassVar[str] = "Ralston 1962"
 
 
 class Dopri5(Integrator, diffrax.Dopri5):
     """Dormand and Prince's method of order 5 with an embedded one of order 4."""
 
-    accepts: ClassVar[tuple[str, ...]] = ("ode",)
+    accepts: ClassVar[tuple[str, ...]] = ("ode", "staggered")
     reference: ClassVar[str] = "Dormand, Prince 1980"
 
 
@@ -58,7 +58,7 @@ _rk4_tableau = diffrax.ButcherTableau(
 class RK4(Integrator, diffrax.AbstractERK):
     """The classical Runge-Kutta method, order 4."""
 
-    accepts: ClassVar[tuple[str, ...]] = ("ode",)
+    accepts: ClassVar[tuple[str, ...]] = ("ode", "staggered")
     reference: ClassVar[str] = "Kutta 1901"
 
     tableau: ClassVar[diffrax.ButcherTableau] = _rk4_tableau  # pyright: ignore
@@ -87,7 +87,7 @@ _dop853_tableau = diffrax.ButcherTableau(
 class Dop853(Integrator, diffrax.AbstractERK):
     """Dormand and Prince's method of order 8 in 12 stages; errors by its embedded order 5."""
 
-    accepts: ClassVar[tuple[str, ...]] = ("ode",)
+    accepts: ClassVar[tuple[str, ...]] = ("ode", "staggered")
     reference: ClassVar[str] = "Hairer, Norsett, Wanner 1993, II.10"
 
     tableau: ClassVar[diffrax.ButcherTableau] = _dop853_tableau  # pyright: ignore
