@@ -27,6 +27,7 @@ from .diagnosis import (
     unique,
 )
 from .system.base import Array, System
+from .system.dense import smallest_multipliers
 
 _ITERATIONS = 100
 _ELSEWHERE = (
@@ -412,6 +413,8 @@ def consistent(
     if redundant:
         system = system.with_redundant_constraints()
     a, lam = _accelerations(system, q, v, time)
+    if redundant:
+        lam = smallest_multipliers(_rates(system, q, v, time)[1], lam)
     _check_accelerations(system, q, v, time, a, lam, redundant)
     return Start(t, q, v, a, lam, redundant, diagnosis)
 

@@ -13,8 +13,10 @@ import numpy as np
 import scipy.integrate
 
 from .consistent import Start
+from .diagnosis import DENSE_LIMIT
 from .formulation import StepContext
 from .system.base import System
+from .system.dense import smallest_multipliers
 
 _CHUNK = 256
 
@@ -38,7 +40,10 @@ def _power(system: System, extra: Any, t: Any, q: Any, v: Any) -> Any:
 
 def _accelerations(system: System, extra: Any, t: Any, q: Any, v: Any) -> tuple[Any, Any]:
     formulation, dt = extra
-    return formulation.accelerations(StepContext(system, dt), t, (q, v))
+    a, lam = formulation.accelerations(StepContext(system, dt), t, (q, v))
+    if system.has_redundant_constraints and v.shape[0] <= DENSE_LIMIT:
+        lam = smallest_multipliers(system.jacobian(q, t), lam)
+    return a, lam
 
 
 @dataclass(frozen=True)

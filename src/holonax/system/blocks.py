@@ -19,7 +19,7 @@ from jax.lax import optimization_barrier
 
 from ..linalg import BlockCholesky, cholesky, cholesky_solve
 from .base import Array, ConstraintFactor, Rows
-from .dense import PASSES, PROXIMAL, is_zero
+from .dense import PROXIMAL, dependent_multipliers, is_zero, proximal_scale
 from .elements import Group, Scatter, Table, take
 
 DENSE_ROWS = 24  # up to this many constraint rows the Schur complement is factored dense
@@ -229,8 +229,9 @@ class BlockFactor(ConstraintFactor):
         if not is_zero(shift):
             diagonal = diagonal + shift * unit
         if redundant:
-            mean = jnp.mean(jnp.stack([diagonal[r, r] for r in range(plan.size)]))
-            diagonal = diagonal + PROXIMAL * mean * unit
+            scale = proximal_scale(jnp.stack([diagonal[r, r] for r in range(plan.size)]))
+            self._scale = plan.unpadded(self._groups, scale)
+            diagonal = diagonal + PROXIMAL * scale * unit
         self._factor = plan.solver.factor(diagonal, off)
 
     def weigh(self, force: Array) -> Array:
@@ -254,12 +255,10 @@ class BlockFactor(ConstraintFactor):
     def multipliers(self, residual: Array) -> Array:
         if not self._groups:
             return residual
-        lam = self._schur_solve(residual)
         if self._redundant:
-            for _ in range(PASSES):
-                product = self.apply(self.spread(lam)) + self._shift * lam
-                lam = lam + self._schur_solve(residual - product)
-        return lam
+            product = lambda x: self.apply(self.spread(x)) + self._shift * x  # noqa: E731
+            return dependent_multipliers(residual, product, self._schur_solve, self._scale)
+        return self._schur_solve(residual)
 
     def spread(self, lam: Array) -> Array:
         total = self._bodies.apply_transpose(self._blocks, lam, self._rows)
