@@ -3,7 +3,7 @@
 Importing holonax switches JAX to 64 bit and asks its CPU backend for compiled small loops.
 """
 
-from . import _config, study  # noqa: F401  _config first: it sets JAX up before it computes
+from . import _config, examples, study  # noqa: F401  _config first: it sets JAX up before it computes
 from ._version import __version__
 from .consistent import ConstraintError, Start, consistent
 from .diagnosis import Diagnosis, diagnose
@@ -125,6 +125,7 @@ __all__ = [
     "cylinder",
     "diagnose",
     "disc",
+    "examples",
     "methods",
     "plot",
     "point_mass",

@@ -129,7 +129,7 @@ def two_link_arm(case: Literal["I", "II"] = "I", omega: float = 0.5) -> tuple[Sy
 
 
 def three_link_pendulum() -> tuple[System, Start]:
-    """Spatial pendulum: boxes of 1, 0.8 and 0.6 m on a hinge, a universal joint and a ball joint."""
+    """Spatial pendulum of three boxes on a hinge, a universal joint and a ball joint."""
     model = Model(gravity=(0.0, 0.0, -9.81))
     a = model.body("upper", box((1.0, 0.1, 0.1), mass=1.0), position=(0.5, 0.0, 0.0))
     b = model.body("middle", box((0.1, 0.8, 0.1), mass=0.8), position=(1.0, 0.4, 0.0))

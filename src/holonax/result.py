@@ -118,8 +118,9 @@ class Result:
     def a(self) -> np.ndarray:
         """Accelerations v' at the saved states, shape (n, nv)."""
         # A method whose multipliers belong to the middle of a step has accelerations of there too.
-        here = self.solved is not None and not self.integrator.multiplier_lag
-        return self.solved.a if here else self._accelerations[0]
+        if self.solved is None or self.integrator.multiplier_lag:
+            return self._accelerations[0]
+        return self.solved.a
 
     @property
     def lam(self) -> np.ndarray:

@@ -134,7 +134,7 @@ def _started(
 ) -> tuple[FullState, Array]:
     """One step of order 8 on the underlying ordinary differential equations, projected."""
     solver = diffrax.Dopri8(scan_kind="lax")
-    state = (y0.q, y0.v)
+    state: Any = (y0.q, y0.v)
     inner = solver.init(terms, t0, t1, state, args)
     state = solver.step(terms, t0, t1, state, args, inner, True)[0]
     formulation = args.formulation
@@ -142,4 +142,4 @@ def _started(
         state = stabilized(PostStabilized("both", passes=3), t1, state, args)
     a, lam = formulation.accelerations(args, t1, state)
     z = formulation.algebraic_start(args, t1, state[0], lam)
-    return FullState(*state, a, z, y0.condition), jnp.asarray(True)
+    return FullState(state[0], state[1], a, z, y0.condition), jnp.asarray(True)

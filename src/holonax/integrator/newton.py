@@ -141,7 +141,8 @@ def newton(
     factorizations = jnp.ones_like(iterations) if modified else iterations
     condition = jnp.zeros(())
     if scaling is not None and scaling.condition:
-        condition = _condition(*prepared(x), sizes)
+        factor, matrix = prepared(x)
+        condition = _condition(factor, matrix, sizes)
     return unravel(x), done, NewtonCounts(iterations, factorizations), condition
 
 
