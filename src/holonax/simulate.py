@@ -380,7 +380,7 @@ def _failure(system: System, t: float, steps: int, t_failed: float, code: int) -
     cause = {
         1: "the state became non-finite (NaN or infinity)",
         2: f"the solution blew up (a component above {BLOW_UP:g})",
-        3: "Newton's method did not converge",
+        3: "the iteration for the equations of the step did not converge",
     }[code]
     return (
         f"stopped at t = {t:g} s after {steps} steps: in the step to t = {t_failed:g} s {cause}. "
