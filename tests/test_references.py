@@ -231,12 +231,12 @@ def spatial_pendulum():
     [
         ("planar", hx.Euler, 8000),
         ("planar", hx.Heun, 500),
-        ("planar", hx.Midpoint, 500),
-        ("planar", hx.Ralston, 500),
+        pytest.param("planar", hx.Midpoint, 500, marks=pytest.mark.slow),
+        pytest.param("planar", hx.Ralston, 500, marks=pytest.mark.slow),
         ("planar", hx.RK4, 100),
         ("planar", hx.Dopri5, 100),
         ("spatial", hx.RK4, 100),
-        ("spatial", hx.Dopri5, 100),
+        pytest.param("spatial", hx.Dopri5, 100, marks=pytest.mark.slow),
     ],
 )
 def test_a_pendulum_swings_as_the_elliptic_functions_say(request, kind, integrator, steps):
@@ -366,6 +366,7 @@ def test_a_four_bar_turns_as_its_loop_closure_and_energy_say():
     assert observed_order(error, 800) == pytest.approx(4, abs=0.15)
 
 
+@pytest.mark.slow
 def test_a_driven_four_bar_follows_its_loop_closure_whatever_the_step():
     # Nothing is free, so positions and rates come from the constraints, not from the integrator.
     bar = FourBar()
@@ -444,6 +445,7 @@ def test_a_planar_chain_falls_as_its_absolute_angles_do():
     assert observed_order(error, 800) == pytest.approx(4, abs=0.15)
 
 
+@pytest.mark.slow
 def test_a_spatial_chain_falls_as_the_directions_of_its_links_do():
     """Ball joints and slender links: sum_j C_ij d_j'' + tension_i d_i = weight_i, |d_i| = 1.
 
