@@ -51,9 +51,14 @@ class AlgebraicEnforcement(Formulation):
       two agree there, and for order 1.
 
     Constraints that move with time are expanded about the new time. Non-holonomic rows
-    A v + b = 0 are enforced at velocity level in the same solution. The multipliers of a step
-    belong to its middle: `result.t_lam`, half a step before `result.t`. With order 1 those of the
-    first step are off, since they bring the step itself onto the constraint.
+    A v + b = 0 are enforced at velocity level in the same solution.
+
+    The multipliers of a step belong to its middle: `result.t_lam`, half a step before `result.t`.
+    G v is of second order but not damped: it turns its sign from step to step (Eq. 61 has the
+    eigenvalue -1). From rest that is not excited, and the multipliers are of second order; from
+    a start in motion they alternate by O(dt) about values of second order, which the mean of two
+    successive ones gives at the time between. `result.a` and `result.reaction`, evaluated at
+    the saved states, do not alternate. With order 1 the multipliers of the first step are off.
     """
 
     kind: ClassVar[str] = "algebraic"
@@ -79,6 +84,10 @@ class AlgebraicEnforcement(Formulation):
         from ..integrator import PredictorCorrector
 
         return PredictorCorrector()
+
+    def orders(self, integrator: Any) -> tuple[int, int, int]:
+        p = 1 if self.scheme == "printed" else self.order
+        return p, p, 1
 
     def accelerations(self, context: StepContext, t: Array, state: State) -> tuple[Array, Array]:
         return context.system.accelerations(*state, t)
