@@ -78,11 +78,15 @@ class Chart(NamedTuple):
         return residual if self.kept is None else self.kept[: residual.shape[0]] * residual
 
     def measure(self, jacobian: Array) -> Array:
-        """The largest rate of a dependent coordinate: the longest row of (G C)^-1 G, scaled."""
+        """sqrt(1 + |H|^2) of the rates H of dependent coordinates for unit independent ones.
+
+        The same for every basis of the range of C: [1, H] is (G C)^-1 G in coordinates along C
+        and beside it.
+        """
         scale = self.weights.scale
         rates = lu_solve(self.factor(jacobian), jacobian) / scale
-        length = jnp.sqrt(jnp.sum(rates**2, axis=1)) * (scale @ self.complement**2)
-        return jnp.max(self.mask(length))
+        square = jnp.sum(rates**2, axis=1) * (scale @ self.complement**2) ** 2
+        return jnp.sqrt(1 + jnp.maximum(jnp.sum(self.mask(square - 1)), 0.0))
 
     def dependent(
         self, system: System, t: Array, q: Array, given: Array, start: Array, tolerance: Array
@@ -133,7 +137,7 @@ class StateSpaceFormulation(OdeFormulation):
     def weights(self, system: System, t: Array, q: Array, jacobian: Array) -> Weights:
         """How coordinates compare; all are alike unless a formulation says otherwise."""
         n = jacobian.shape[1]
-        return Weights(jnp.ones(n), jnp.zeros(n))
+        return Weights(jnp.ones(n), jnp.ones(n))
 
     def accelerations(self, context: StepContext, t: Array, state: State) -> tuple[Array, Array]:
         return context.system.accelerations(*state, t)
@@ -157,6 +161,11 @@ class StateSpaceFormulation(OdeFormulation):
             chart = Chart(C, kept, weights, jnp.ones(()), changes)
             return chart._replace(size=chart.measure(jacobian)) if C.shape[1] else chart
 
+        def choose_again() -> Chart:
+            chart = choose(old.weights, old.changes)
+            different = jnp.any(chart.complement != old.complement)  # it may be the same again
+            return chart._replace(changes=old.changes + different)
+
         if old is None:
             return choose(self.weights(system, t, q, jacobian), jnp.asarray(0))
         if jacobian.shape[0] == 0:
@@ -164,7 +173,7 @@ class StateSpaceFormulation(OdeFormulation):
         return lax.cond(
             old.measure(jacobian) <= self.condition_limit * old.size,
             lambda: old,
-            lambda: choose(old.weights, old.changes + 1),
+            choose_again,
         )
 
     def on_manifold(self, context: StepContext, t: Array, state: State) -> State:
@@ -213,7 +222,7 @@ def pivots(
 
     Gauss-Jordan elimination with pivoting in rows and columns, the rows scaled to unit size and
     the holonomic ones before the others: column i of C is the coordinate in which row i was solved.
-    Among pivots not much smaller than the largest, one in a column with few entries is preferred
+    Among pivots not much smaller than the largest, those in columns with few entries are preferred
     (after Markowitz): of bodies in Cartesian coordinates that leaves the angles independent, from
     which the positions follow wherever a step leads.
     """
@@ -229,7 +238,7 @@ def pivots(
         largest = jnp.max(entry)
         entry = entry / jnp.where(largest > 0, largest, 1.0)
         good = largest > _RANK if redundant else largest > 0
-        chosen = jnp.argmax(jnp.where(entry >= _THRESHOLD, entry - weights.crowd, -jnp.inf))
+        chosen = jnp.argmax(jnp.where(entry >= _THRESHOLD, entry / weights.crowd**2, 0.0))
         c = chosen % n
         # without a good pivot, any row that is still open is given up
         r = jnp.where(good, chosen // n, jnp.argmax(allowed))

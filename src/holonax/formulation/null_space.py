@@ -38,8 +38,8 @@ class NullSpace(StateSpaceFormulation):
       rotations), or ``"gram-schmidt"``. All three are plain arithmetic: a call into LAPACK would
       keep the time loop from being compiled as one function. Results agree to rounding.
     - `tolerance`: as of `CoordinatePartitioning`.
-    - `condition_limit`: the plane is taken anew when the velocities along C have grown to this many
-      times the independent ones.
+    - `condition_limit`: the plane is taken anew when velocities have grown to this many times their
+      part in it. Accuracy falls steeply with it, as the manifold bends away from the plane.
     """
 
     reference: ClassVar[str] = (
@@ -51,7 +51,7 @@ class NullSpace(StateSpaceFormulation):
     condition_limit: Array
 
     def __init__(
-        self, basis: Basis = "qr", *, tolerance: float = 1e-9, condition_limit: float = 2.0
+        self, basis: Basis = "qr", *, tolerance: float = 1e-9, condition_limit: float = 1.2
     ):
         check_choice("NullSpace", "basis", basis, tuple(_BASES))
         self.basis = basis
@@ -66,7 +66,9 @@ class NullSpace(StateSpaceFormulation):
         mask = jnp.ones(rows) if kept is None else kept
         jacobian = mask[:, None] * jacobian
         orthonormal = _BASES[self.basis]
-        C = orthonormal(jacobian[:holonomic], mask[:holonomic])
+        C = jnp.zeros((jacobian.shape[1], 0))
+        if holonomic:
+            C = orthonormal(jacobian[:holonomic], mask[:holonomic])
         if rows > holonomic:
             rest = jacobian[holonomic:]
             rest = rest - (rest @ C) @ C.T

@@ -40,7 +40,8 @@ class CoordinatePartitioning(StateSpaceFormulation):
     - `tolerance`: Newton's method for the dependent coordinates stops when no constraint is off by
       more than this [m or rad], after one more step; so drift is at machine precision.
     - `condition_limit`: the set is re-chosen when the dependent coordinates can move this many
-      times as fast, for given independent velocities, as when it was chosen.
+      times as fast, for given independent velocities, as when it was chosen. Accuracy falls steeply
+      with it: a choice near its end bends the motion that it describes.
     - `matrix`: of the Newmark step's Newton method, ``"exact"`` (Haug's Eq. 29) or
       ``"fisette-vaneghem"``, which leaves out how gamma and G^T lam depend on the state (Eq. 40).
     - `predictor`: where that Newton method starts, at the ``"previous"`` accelerations or at those
@@ -56,7 +57,7 @@ class CoordinatePartitioning(StateSpaceFormulation):
 
     def __init__(
         self,
-        condition_limit: float = 3.0,
+        condition_limit: float = 1.5,
         *,
         tolerance: float = 1e-9,
         matrix: NewtonMatrix = "exact",
@@ -77,7 +78,8 @@ class CoordinatePartitioning(StateSpaceFormulation):
         elsewhere = system.retract(q, 0.5 * jnp.sin(1.0 + jnp.arange(mass.shape[0])))
         general = jnp.abs(system.jacobian(elsewhere, t))
         largest = jnp.max(general, axis=1, keepdims=True, initial=0.0)
-        return Weights(scale, jnp.sum(general > _NO_ENTRY * largest, axis=0).astype(float))
+        crowd = jnp.sum(general > _NO_ENTRY * largest, axis=0)
+        return Weights(scale, jnp.maximum(crowd, 1).astype(float))
 
     def complement(
         self, jacobian: Array, holonomic: int, redundant: bool, weights: Weights

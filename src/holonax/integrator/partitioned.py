@@ -154,9 +154,9 @@ def partitioned_newmark_step(
             residual, w, solve, tangent_solve, has_aux=True
         )
     else:
-        done, iterations = jnp.asarray(True), jnp.zeros(())
-    eta = equations.dependent(lax.stop_gradient(w), lax.stop_gradient(eta))
-    q, v, a, _ = equations.state(w, eta)
+        eta = equations.dependent(w, eta)
+        done, iterations = jnp.all(jnp.isfinite(eta)), jnp.zeros(())
+    q, v, a, _ = equations.state(w, eta)  # brings `eta` up to the last change of w
     y1 = y0._replace(q=context.system.normalize(q), v=v, a=a)
     iterations = lax.stop_gradient(iterations).astype(int)
     factorizations = jnp.minimum(iterations, 1) if integrator.modified else iterations
