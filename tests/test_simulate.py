@@ -179,4 +179,5 @@ def test_program_does_not_grow_with_the_chain():
         system, start = spherical_chain(n, "block")
         return len(str(jax.make_jaxpr(system.accelerations)(start.q, start.v, 0.0)).splitlines())
 
-    assert size(40) == size(20)
+    # beyond the few elements that are differentiated with compact programs
+    assert size(80) == size(40)
