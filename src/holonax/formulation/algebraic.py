@@ -95,14 +95,6 @@ class AlgebraicEnforcement(Formulation):
     def after_step(self, context: StepContext, t: Array, state: State) -> State:
         return state  # the step has kept the Euler parameters at unit length
 
-    def residual(
-        self, context: StepContext, t: Array, q: Array, v: Array, u: Array, a: Array, z: Array
-    ) -> tuple[Array, Array, Array]:
-        raise NotImplementedError(
-            "AlgebraicEnforcement sets the constraint of a whole step to zero, so it has no "
-            "equations at one instant. Integrate it with PredictorCorrector."
-        )
-
     def multipliers(self, z: Array, rows: int) -> Array | None:
         return z
 

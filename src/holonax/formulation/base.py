@@ -84,7 +84,6 @@ class Formulation(eqx.Module):
     def after_step(self, context: StepContext, t: Array, state: State) -> State:
         """The state after the integrator's step, with the constraints stabilised."""
 
-    @abc.abstractmethod
     def residual(
         self, context: StepContext, t: Array, q: Array, v: Array, u: Array, a: Array, z: Array
     ) -> tuple[Array, Array, Array]:
@@ -93,6 +92,10 @@ class Formulation(eqx.Module):
         `u` is the velocity that moves q (q' = N(q) u) and `a` = v'; both have the size of v. The
         algebraic equations are as many as the entries of `z`.
         """
+        raise TypeError(
+            f"{type(self).__name__} brings a step of its own and has no equations at one instant. "
+            f"Integrate it with {type(self.default_integrator()).__name__}."
+        )
 
     def algebraic_scale(self, context: StepContext) -> Array:
         """What the algebraic equations are divided by so that Newton's matrix stays balanced."""

@@ -7,6 +7,7 @@ d_i = h sum_j A_ij k_j and v_i = v_n + h sum_j A_ij a_j; one-stage methods d = d
 
 from __future__ import annotations
 
+import abc
 from typing import Any, ClassVar
 
 import diffrax
@@ -85,8 +86,9 @@ def end_equations(
 class _RungeKutta(ImplicitStep):
     """Fully implicit Runge-Kutta step with a stiffly accurate tableau (A, c)."""
 
+    @abc.abstractmethod
     def _tableau(self) -> tuple[np.ndarray, np.ndarray]:
-        raise TypeError("abstract")
+        """(A, c), the last row of A being the weights."""
 
     def step(
         self,

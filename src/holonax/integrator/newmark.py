@@ -10,6 +10,7 @@ acceleration-like variable of the method. am = af = 0 is Newmark's method, am = 
 
 from __future__ import annotations
 
+import abc
 from typing import Any, ClassVar, NamedTuple
 
 import diffrax
@@ -42,8 +43,9 @@ class _Coefficients(NamedTuple):
 class _NewmarkFamily(ImplicitStep):
     """One step of the family; subclasses give the coefficients."""
 
+    @abc.abstractmethod
     def _coefficients(self) -> _Coefficients:
-        raise TypeError("abstract")
+        """The four numbers that make the method."""
 
     def order(self, terms: Any) -> int:
         return 2
