@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,11 +46,16 @@ def check_pair(formulation: Any, integrator: Any) -> None:
 
 @dataclass(frozen=True)
 class Method:
-    """A legal pair with its orders of convergence (q, v, multipliers) and where it comes from."""
+    """A legal pair with its orders of convergence (q, v, multipliers) and where it comes from.
+
+    `drift` are the orders with which |g| and |g'| go to zero, `math.inf` where only rounding is
+    left of them.
+    """
 
     formulation: Formulation
     integrator: Any
     orders: tuple[int, int, int]
+    drift: tuple[float, float]
 
     @property
     def reference(self) -> str:
@@ -59,7 +65,11 @@ class Method:
     def __str__(self) -> str:
         q, v, lam = self.orders
         name = type(self.integrator).__name__
-        return f"{self.formulation!r} with {name}: order {q}, {v}, {lam} ({self.reference})"
+        drift = " and ".join("rounding" if d == math.inf else f"O(h^{d:g})" for d in self.drift)
+        return (
+            f"{self.formulation!r} with {name}: order {q}, {v}, {lam}; drift {drift} "
+            f"({self.reference})"
+        )
 
 
 def _examples(module: Any, base: type) -> list[Any]:
@@ -88,4 +98,4 @@ def methods() -> list[Method]:
         for i in _examples(integrators, Integrator)
         if is_legal(f, i)
     ]
-    return [Method(f, i, f.orders(i)) for f, i in pairs]
+    return [Method(f, i, f.orders(i), f.drift_orders(i)) for f, i in pairs]

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import abc
 import inspect
+import math
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -105,6 +106,17 @@ class Formulation(eqx.Module):
         """Orders of convergence of q, v and the multipliers with `integrator`."""
         p = integrator.order(None)
         return p, p, p
+
+    @property
+    def holds(self) -> tuple[bool, bool]:
+        """Whether g = 0 and g' = 0 up to rounding after each step."""
+        return False, False
+
+    def drift_orders(self, integrator: Any) -> tuple[float, float]:
+        """Orders of |g| and |g'| in the step size; `math.inf` where only rounding is left."""
+        position, velocity = self.holds
+        p, q, _ = self.orders(integrator)
+        return math.inf if position else p, math.inf if velocity else q
 
     def newton_scaling(self, context: StepContext, displacement: Array) -> Any:
         """How Newton's matrix is scaled: ((rows), (columns), augment, condition), or None.

@@ -128,6 +128,10 @@ class StateSpaceFormulation(OdeFormulation):
     tolerance: eqx.AbstractVar[Array]
     condition_limit: eqx.AbstractVar[Array]
 
+    @property
+    def holds(self) -> tuple[bool, bool]:
+        return True, True
+
     @abc.abstractmethod
     def complement(
         self, jacobian: Array, holonomic: int, redundant: bool, weights: Weights

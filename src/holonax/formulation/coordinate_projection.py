@@ -67,6 +67,10 @@ class CoordinateProjection(OdeFormulation):
         self.tol = positive(owner, "tol", tol, "m or rad")
         self.metric, self.max_iterations, self.level = metric, max_iterations, level
 
+    @property
+    def holds(self) -> tuple[bool, bool]:
+        return self.level != "velocity", self.level != "position"
+
     def accelerations(self, context: StepContext, t: Array, state: State) -> tuple[Array, Array]:
         return context.system.accelerations(*state, t)
 

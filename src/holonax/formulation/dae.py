@@ -10,6 +10,7 @@ all of them. Multipliers of all rows, holonomic first, are the leading entries o
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar, Literal
 
 import equinox as eqx
@@ -123,11 +124,21 @@ class Index3(DaeFormulation):
         self.mass, self.damping, self.stiffness = map(as_array, given.values())
         self.augment, self.length = jnp.asarray(augment, float), jnp.asarray(length, float)
 
+    @property
+    def holds(self) -> tuple[bool, bool]:
+        return True, False
+
     def orders(self, integrator: Any) -> tuple[int, int, int]:
         p = integrator.order(None)
         s = getattr(integrator, "stage_order", None)
         # Runge-Kutta methods lose orders on index 3 (Hairer, Wanner 1996, Section VI.7)
         return (p, p, p) if s in (None, 1) else (p, s, s - 1)
+
+    def drift_orders(self, integrator: Any) -> tuple[float, float]:
+        from ..integrator import Rattle
+
+        position, velocity = super().drift_orders(integrator)
+        return position, math.inf if isinstance(integrator, Rattle) else velocity
 
     def default_integrator(self) -> Any:
         from ..integrator import GeneralizedAlpha
@@ -188,6 +199,10 @@ class Index2(DaeFormulation):
     index: ClassVar[int] = 2
     reference: ClassVar[str] = "Hairer, Wanner 1996, Section VII.1"
 
+    @property
+    def holds(self) -> tuple[bool, bool]:
+        return False, True
+
     def residual(
         self, context: StepContext, t: Array, q: Array, v: Array, u: Array, a: Array, z: Array
     ) -> tuple[Array, Array, Array]:
@@ -199,6 +214,10 @@ class _Projecting(DaeFormulation):
     """Base of formulations that move the position along the constraint normals."""
 
     projects_position: ClassVar[bool] = True
+
+    @property
+    def holds(self) -> tuple[bool, bool]:
+        return True, True
 
 
 class GGL(_Projecting):
@@ -278,6 +297,10 @@ class ProjectedInvariants(_Projecting):
     def orders(self, integrator: Any) -> tuple[int, int, int]:
         p = integrator.order(None)
         return p, p, p
+
+    @property
+    def holds(self) -> tuple[bool, bool]:
+        return True, self.level == "both"
 
     def algebraic_start(self, context: StepContext, t: Array, q: Array, lam: Array) -> Array:
         m = context.system.constraint(q, t).shape[0]

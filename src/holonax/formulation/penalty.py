@@ -66,6 +66,9 @@ class Penalty(OdeFormulation):
         omega = (stiffness / mass) ** 0.5
         return Penalty(mass, omega=omega, mu=damping / (2 * mass * omega))
 
+    def drift_orders(self, integrator: Any) -> tuple[float, float]:
+        return 0, 0
+
     def accelerations(self, context: StepContext, t: Array, state: State) -> tuple[Array, Array]:
         system = context.system
         q, v = state
