@@ -259,6 +259,9 @@ class Overdetermined(_Projecting):
         m = context.system.constraint(q, t).shape[0]
         return jnp.concatenate([lam, jnp.zeros((lam.shape[0] + m,))])
 
+    def multipliers(self, z: Array, rows: int) -> Array | None:
+        return None  # by definition those of the index-1 equations at the state
+
     def residual(
         self, context: StepContext, t: Array, q: Array, v: Array, u: Array, a: Array, z: Array
     ) -> tuple[Array, Array, Array]:

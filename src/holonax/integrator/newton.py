@@ -3,6 +3,7 @@ differentiable by the implicit function theorem, with counts."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -73,7 +74,8 @@ def newton(
     """Solve residual(x) = 0 from `start`, pytrees of equal total size.
 
     Stops when the change of every block (leaf) is below `tolerance` relative to one plus its
-    size, or when the change has fallen to rounding and grows again. With `modified` the matrix of
+    size, or when the change has fallen to rounding and grows again. In the last block, the
+    multipliers, rounding may be large: it is also reached when all others change no more. With `modified` the matrix of
     the first iterate is kept. Returns (x, converged, counts, condition), the condition number of
     the last matrix being zero unless `scaling` asks for it.
     """
@@ -83,6 +85,7 @@ def newton(
     def equations(x: Array) -> Array:
         return ravel_pytree(residual(unravel(x)))[0]
 
+    several = len(sizes) > 1
     rows, columns = _expanded(scaling, sizes)
     enough, small = (tolerance, 1e-6) if scaling is None else (1e-2 * tolerance, 1e-8)
 
@@ -99,15 +102,17 @@ def newton(
             return lu_solve(factor, value)
         return columns * lu_solve(factor, _augmented_value(rows * value, matrix, scaling, sizes))
 
-    def relative(step: Array, x: Array) -> Array:
-        """The largest change of a block, relative to one plus the block."""
-        out, at = jnp.zeros(()), 0
+    def relative(step: Array, x: Array) -> tuple[Array, Array]:
+        """The largest change of a block, relative to one plus the block: of all but the last
+        block, and of all."""
+        changes, at = [jnp.zeros(())], 0
         for size in sizes:
-            if size:
-                change = jnp.max(jnp.abs(step[at : at + size]))
-                out = jnp.maximum(out, change / (1 + jnp.max(jnp.abs(x[at : at + size]))))
+            block = slice(at, at + size)
+            bound = lambda y: jnp.max(jnp.abs(y), initial=0.0)  # noqa: E731
+            changes.append(bound(step[block]) / (1 + bound(x[block])))
             at += size
-        return out
+        inner = functools.reduce(jnp.maximum, changes[:-1])
+        return inner, jnp.maximum(inner, changes[-1])
 
     def solve(equations: Any, x: Array) -> tuple[Array, Any]:
         def body(now: _Iterate) -> _Iterate:
@@ -115,8 +120,9 @@ def newton(
             step = correction(factor, matrix, now.x)
             new = now.x - step
             # scaled unknowns are displacements, whose rounding is that of the configuration
-            change = relative(step / columns, new / columns)
-            rounding = jnp.logical_and(change < small, change > 0.3 * now.change)
+            inner, change = relative(step / columns, new / columns)
+            settled = jnp.logical_or(change < small, inner <= enough) if several else change < small
+            rounding = jnp.logical_and(settled, change > 0.3 * now.change)
             done = jnp.logical_or(change <= enough, rounding)
             kept = (factor, matrix) if modified else None
             return _Iterate(new, kept, change, now.iterations + 1, done)
