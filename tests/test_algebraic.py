@@ -195,12 +195,7 @@ def test_the_double_pendulum_has_the_published_digits(dt):
 
 
 def test_a_mechanism_of_planar_bodies_takes_the_same_steps():
-    model = hx.Model(gravity=(0, -10, 0))
-    for name, x in (("upper", L / 2), ("lower", 1.5 * L)):
-        model.planar_body(name, hx.rod(L, mass=1.0), position=(x, 0))
-    model.revolute("shoulder", "ground", "upper", at=(0, 0))
-    model.revolute("elbow", "upper", "lower", at=(L, 0))
-    run = hx.simulate(*model.build(), 10.0, dt=0.005, formulation=SECOND)
+    run = hx.simulate(*hx.examples.double_pendulum(), 10.0, dt=0.005, formulation=SECOND)
     # gravity along -y instead of x, links along x instead of y
     got = [[-y, x, -a] for name in ("upper", "lower") for x, y, a in [_pose(run[name])]]
     np.testing.assert_allclose(np.ravel(got), TABLE_1[0.005][0], rtol=0, atol=1e-9)
@@ -293,22 +288,6 @@ def spatial_pendulum():
     return model.build()
 
 
-@cache
-def published_pendulum():
-    """Square links of 1, 2, 2.5 m on two balls and a pin across them, under Eq. 79's gravity."""
-    model = hx.Model(gravity=(-5.0, -5.0 * 2**0.5, -5.0))
-    previous, z = model.ground, 0.0
-    for i, length in enumerate((1.0, 2.0, 2.5)):
-        bar = hx.box((length / 10, length / 10, length), mass=length**3)
-        link = model.body(f"link{i}", bar, position=(0, 0, z - length / 2))
-        if i < 2:
-            model.spherical(f"joint{i}", previous, link, at=(0, 0, z))
-        else:
-            model.revolute(f"joint{i}", previous, link, at=(0, 0, z), axis=(0, 1, 0))
-        previous, z = link, z - length
-    return model.build()
-
-
 R, E, OMEGA = slice(0, 9), slice(9, 21), slice(9, 18)
 
 
@@ -333,7 +312,7 @@ def test_on_the_spatial_pendulum_the_corrected_scheme_has_order_two_the_printed_
 @pytest.mark.slow
 def test_the_constraints_of_the_spatial_pendulum_stay_four_decades_below_baumgarte():
     """Table 3; its digits depend on what is not printed, orders and gap do not."""
-    system, start = published_pendulum()
+    system, start = hx.examples.three_link_pendulum()
     feedback = hx.Baumgarte("0.5/dt", "1/dt")
 
     def mean(dt, **method):

@@ -1,0 +1,89 @@
+"""Pendulums."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ..consistent import Start, consistent, finite_number
+from ..model import Model, box
+from ..system import FunctionSystem, System
+
+
+def double_pendulum() -> tuple[System, Start]:
+    """Planar double pendulum of two rods of 5 m and 1 kg, released level; Welch et al. 2007."""
+    model = Model(gravity=(0.0, -10.0))
+    length, mass = 5.0, 1.0
+    inertia = mass * length**2 / 12
+    upper = model.planar_body("upper", mass, inertia, position=(length / 2, 0.0))
+    lower = model.planar_body("lower", mass, inertia, position=(1.5 * length, 0.0))
+    model.revolute("shoulder", model.ground, upper, at=(0.0, 0.0))
+    model.revolute("elbow", upper, lower, at=(length, 0.0))
+    return model.build()
+
+
+def three_link_pendulum() -> tuple[System, Start]:
+    """Spatial pendulum of three boxes on two ball joints and a pin, 11 constraints.
+
+    Welch et al. 2007, Section 6.3: links of 1, 2 and 2.5 m, each with a square section of a tenth
+    of its length, hang straight down at rest while gravity pulls askew (Eq. 79). Not printed, and
+    chosen here: masses of L^3 [kg], as for one density, and a pin axis along y.
+    """
+    model = Model(gravity=(-5.0, -5.0 * 2**0.5, -5.0))
+    links = []
+    top = 0.0
+    for name, length in (("upper", 1.0), ("middle", 2.0), ("lower", 2.5)):
+        bar = box((length / 10, length / 10, length), mass=length**3)
+        links.append(model.body(name, bar, position=(0.0, 0.0, top - length / 2)))
+        top -= length
+    upper, middle, lower = links
+    model.spherical("shoulder", model.ground, upper, at=(0.0, 0.0, 0.0))
+    model.spherical("elbow", upper, middle, at=(0.0, 0.0, -1.0))
+    model.revolute("pin", middle, lower, at=(0.0, 0.0, -3.0), axis=(0.0, 1.0, 0.0))
+    return model.build()
+
+
+_LIGHT = 1e-9  # inertia of phi, as a part of mass length^2
+
+
+def pendulum_with_spring(
+    mass: float = 1.0,
+    stiffness: float = 10.0,
+    length: float = 1.0,
+    angle: float = float(np.deg2rad(10.0)),
+) -> tuple[System, Start]:
+    """Point on a rod with a torsional spring at its root, without gravity, released at `angle`.
+
+    Bauchau, Epple and Bottasso 2009, Section 5, problem II: the point's x, y and the rotation phi
+    of the root; two constraints, the rod's length and the definition of phi. phi = 0 is straight
+    down, and phi'' = -stiffness / (mass length^2) phi.
+
+    **Arguments:** `mass` [kg], `stiffness` [N m/rad], `length` [m], `angle` [rad].
+
+    In the paper phi has no inertia. The equations of motion here need the inverse of the mass
+    matrix, so phi is given 1e-9 of mass length^2. Over five periods that changes angle and
+    multipliers by 2e-8 of their amplitudes; with 1e-12 the rounding of so light a coordinate's
+    acceleration would begin to show (4e-9 with RK4).
+    """
+    owner = "pendulum_with_spring"
+    mass = finite_number(owner, "mass", mass, positive=True)
+    stiffness = finite_number(owner, "stiffness", stiffness, positive=True)
+    length = finite_number(owner, "length", length, positive=True)
+    angle = finite_number(owner, "angle", angle)
+
+    def constraint(q: Array, t: Array, p: dict[str, Array]) -> Array:
+        x, y, phi = q
+        return jnp.array([x * x + y * y - p["l"] ** 2, x * jnp.cos(phi) + y * jnp.sin(phi)])
+
+    system = FunctionSystem(
+        mass=lambda q, p: p["m"] * jnp.array([1.0, 1.0, _LIGHT * p["l"] ** 2]),
+        force=lambda q, v, t, p: jnp.array([0.0, 0.0, -p["k"] * q[2]]),
+        constraint=constraint,
+        potential=lambda q, p: 0.5 * p["k"] * q[2] ** 2,
+        parameters={"m": mass, "k": stiffness, "l": length},
+        coordinate_names=["x", "y", "phi"],
+        constraint_names=["rod", "root"],
+    )
+    start = [length * np.sin(angle), -length * np.cos(angle), angle]
+    return system, consistent(system, start, hold=["phi"])
