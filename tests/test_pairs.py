@@ -186,3 +186,15 @@ def test_an_illegal_pair_names_legal_ones():
     system, start = examples.slider_crank()
     with pytest.raises(ValueError, match=r"RK4 cannot integrate GGL.*RadauIIA"):
         hx.simulate(system, start, 0.1, dt=1e-2, formulation=hx.GGL(), integrator=hx.RK4())
+
+
+@pytest.mark.parametrize(
+    ("integrator", "option"),
+    [(hx.Newmark(), "gamma"), (hx.HHT(0.0), "alpha"), (hx.GeneralizedAlpha(1.0), "rho_inf")],
+    ids=["Newmark", "HHT", "GeneralizedAlpha"],
+)
+def test_undamped_multipliers_are_refused(integrator, option):
+    """On the two-link arm with its moving constraint they grow as the step shrinks."""
+    system, start = examples.two_link_arm("II")
+    with pytest.raises(ValueError, match=f"{option}.*does not damp.*Legal.*GeneralizedAlpha"):
+        hx.simulate(system, start, 0.1, dt=1e-2, formulation=hx.Index3(), integrator=integrator)

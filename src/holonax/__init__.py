@@ -64,6 +64,7 @@ from .pairs import Method, methods
 from .result import Energy, Result
 from .rotation import Vec2, Vec3
 from .simulate import simulate
+from .steps import StepControl
 from .system import FunctionSystem, System
 from .view import animate, plot
 
@@ -113,6 +114,7 @@ __all__ = [
     "StabilizedInvariant",
     "StaggeredPenalty",
     "Start",
+    "StepControl",
     "System",
     "Trapezoidal",
     "Vec2",

@@ -14,8 +14,8 @@ from .integrator import Integrator
 
 
 def is_legal(formulation: Any, integrator: Any) -> bool:
-    """Whether the integrator takes the formulation's kind of problem."""
-    return formulation.kind in type(integrator).accepts
+    """Whether the integrator takes the formulation's problem."""
+    return formulation.kind in type(integrator).accepts and not integrator.refusal(formulation)
 
 
 def check_pair(formulation: Any, integrator: Any) -> None:
@@ -31,17 +31,21 @@ def check_pair(formulation: Any, integrator: Any) -> None:
             f"simulate: integrator={shown(integrator)} is not an integrator. Give an object such "
             "as hx.RK4(), not its name or class."
         )
+    if is_legal(formulation, integrator):
+        return
     if formulation.kind not in accepts:
-        legal = [
-            name
-            for name in integrators.__all__
-            if formulation.kind in getattr(getattr(integrators, name), "accepts", ())
-        ]
-        raise ValueError(
-            f"{type(integrator).__name__} cannot integrate {type(formulation).__name__}: that "
-            f"makes a problem of kind {formulation.kind!r}, and {type(integrator).__name__} takes "
-            f"{', '.join(map(repr, accepts))}. Legal integrators: {', '.join(legal) or 'none'}."
+        takes = ", ".join(map(repr, accepts))
+        reason = (
+            f"that makes a problem of kind {formulation.kind!r}, and {type(integrator).__name__} "
+            f"takes {takes}"
         )
+    else:
+        reason = integrator.refusal(formulation)
+    legal = [type(i).__name__ for i in _usual(integrators, Integrator) if is_legal(formulation, i)]
+    raise ValueError(
+        f"{type(integrator).__name__} cannot integrate {type(formulation).__name__}: {reason}. "
+        f"Legal integrators: {', '.join(legal) or 'none'}."
+    )
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class Method:
         )
 
 
-def _examples(module: Any, base: type) -> list[Any]:
+def _usual(module: Any, base: type) -> list[Any]:
     """One object of each class of a module, with its usual options."""
     special = {
         "Baumgarte": lambda c: c(10.0),
@@ -94,8 +98,8 @@ def methods() -> list[Method]:
     """Every legal pair of a formulation and an integrator, each with its usual options."""
     pairs = [
         (f, i)
-        for f in _examples(formulations, Formulation)
-        for i in _examples(integrators, Integrator)
+        for f in _usual(formulations, Formulation)
+        for i in _usual(integrators, Integrator)
         if is_legal(f, i)
     ]
     return [Method(f, i, f.orders(i), f.drift_orders(i)) for f, i in pairs]

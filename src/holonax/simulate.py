@@ -15,76 +15,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from . import integrator as integrators
 from ._messages import shown
 from .consistent import Start, consistent, constraint_rows, finite_number
 from .formulation import Formulation, PostStabilized, StepContext
-from .integrator import StabilizedSolver
+from .integrator import Dopri5, StabilizedSolver
 from .integrator.base import BLOW_UP, FullState, problem_term
-from .pairs import check_pair
+from .pairs import check_pair, is_legal
 from .result import Result
+from .steps import ErrorControl, StepControl, UniformSteps
 from .system.base import Array, System
 
 Save = Literal["steps", "end"] | int | Any
 
 _BUFFER = 2**21  # entries of the buffer of saved states in one segment
 _traces = {"segment": 0}
-
-
-class UniformSteps(diffrax.AbstractStepSizeController[None, Any]):
-    """Equal steps of at most `dt` between consecutive `knots`, each knot hit exactly.
-
-    Grid times are computed, not accumulated, so rounding does not build up.
-    """
-
-    knots: Array
-    dt: Array
-
-    def wrap(self, direction: Any) -> UniformSteps:
-        return self
-
-    def _interval(self, t: Array) -> tuple[Array, Array, Array]:
-        """(start, end, number of steps) of the interval that begins at or contains `t`."""
-        if self.knots.shape[0] == 2:
-            start, end = self.knots[0], self.knots[1]
-        else:
-            last = self.knots.shape[0] - 2
-            i = jnp.clip(jnp.searchsorted(self.knots, t, side="right") - 1, 0, last)
-            start, end = self.knots[i], self.knots[i + 1]
-        n = jnp.maximum(jnp.ceil((end - start) / self.dt * (1 - 1e-9)), 1.0)
-        return start, end, n
-
-    def _next(self, t: Array) -> Array:
-        start, end, n = self._interval(t)
-        step = (end - start) / n
-        k = jnp.round((t - start) / jnp.where(step > 0, step, 1.0)) + 1
-        # The knot itself: rounded to just before it, the next step would end there again.
-        return jnp.where(k >= n, end, start + k * step)
-
-    def init(
-        self,
-        terms: Any,
-        t0: Any,
-        t1: Any,
-        y0: Any,
-        dt0: Any,
-        args: Any,
-        func: Any,
-        error_order: Any,
-    ) -> tuple[Any, None]:
-        return self._next(t0), None
-
-    def adapt_step_size(
-        self,
-        t0: Any,
-        t1: Any,
-        y0: Any,
-        y1_candidate: Any,
-        args: Any,
-        y_error: Any,
-        error_order: Any,
-        controller_state: None,
-    ) -> Any:
-        return True, t1, self._next(t1), False, None, diffrax.RESULTS.successful
 
 
 class _Segment(NamedTuple):
@@ -95,20 +40,46 @@ class _Segment(NamedTuple):
     t: Array
     y: Any
     solver_state: Any
+    control_state: Any
     steps: Array
+    rejected: Array
     finished: Array
     failed: Array
 
 
+class _Tolerance(NamedTuple):
+    """How accurate each step has to be, and how its length follows from that."""
+
+    rtol: Array
+    atol: Array
+    first: Array
+    control: StepControl
+
+    def controller(self, knots: Array) -> ErrorControl:
+        return ErrorControl(knots, *self)
+
+
 @eqx.filter_jit
 def _initial(
-    system: System, formulation: Any, solver: Any, t0: Array, dt: Array, q: Array, v: Array
-) -> tuple[Any, Any]:
-    """The first state of the method and of its solver."""
-    terms = problem_term(formulation)
+    system: System,
+    formulation: Any,
+    solver: Any,
+    knots: Array,
+    dt: Array,
+    tolerance: _Tolerance | None,
+    q: Array,
+    v: Array,
+) -> tuple[Any, Any, Any]:
+    """The first state of the method, of its solver and of the control of its steps."""
+    terms, t0 = problem_term(formulation), knots[0]
     context = StepContext(system, dt, formulation)
     y0 = solver.solver.first_state(context, t0, q, v)
-    return y0, solver.init(terms, t0, t0 + dt, y0, context)
+    control = None
+    if tolerance is not None:
+        controller, order = tolerance.controller(knots), solver.error_order(terms)
+        end, control = controller.init(terms, t0, t0, y0, None, context, solver.func, order)
+        dt = end - t0
+    return y0, solver.init(terms, t0, t0 + dt, y0, context), control
 
 
 @eqx.filter_jit
@@ -119,14 +90,16 @@ def _segment(
     t0: Array,
     knots: Array,
     dt: Array,
+    tolerance: _Tolerance | None,
     y0: Any,
     solver_state: Any,
+    control_state: Any,
     every: int,
     size: int,
 ) -> _Segment:
     """Up to `size` saved states: each `every`-th step, or with every=0 those at the knots."""
     _traces["segment"] += 1
-    controller = UniformSteps(knots, dt)
+    controller: Any = UniformSteps(knots, dt) if tolerance is None else tolerance.controller(knots)
     if every:
         subs = diffrax.SubSaveAt(steps=every)
     elif size:
@@ -139,15 +112,16 @@ def _segment(
         solver,
         t0,
         knots[-1],
-        None,
+        None if control_state is None else control_state.step,
         y0,
         StepContext(system, dt),
-        saveat=diffrax.SaveAt(subs=(subs, end), solver_state=True),
+        saveat=diffrax.SaveAt(subs=(subs, end), solver_state=True, controller_state=True),
         stepsize_controller=controller,
         adjoint=diffrax.ForwardMode(),
         max_steps=every * size if every else None,
         throw=False,
         solver_state=solver_state,
+        controller_state=control_state,
     )
     saved_t: Any = solution.ts
     saved_y: Any = solution.ys
@@ -159,7 +133,9 @@ def _segment(
         t=saved_t[1][0],
         y=jax.tree.map(lambda x: x[0], saved_y[1]),
         solver_state=solution.solver_state,
+        control_state=solution.controller_state,
         steps=solution.stats["num_steps"],
+        rejected=solution.stats["num_rejected_steps"],
         finished=good,
         failed=jnp.logical_not(jnp.logical_or(more, good)),
     )
@@ -204,12 +180,18 @@ def simulate(
     start: Start | tuple[Any, Any],
     t_end: float,
     *,
-    dt: float,
+    dt: float | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
     formulation: Formulation | None = None,
     integrator: Any = None,
     save: Save = "steps",
+    control: StepControl | None = None,
 ) -> Result:
-    """Simulate `system` from a consistent `start` to `t_end` [s] with steps of at most `dt` [s].
+    """Simulate `system` from a consistent `start` to `t_end` [s].
+
+    Either with equal steps of at most `dt` [s], or with steps whose error stays below
+    atol + rtol |y| (root mean square over all components of q and v), which `rtol` asks for.
 
     **Arguments:**
 
@@ -218,9 +200,13 @@ def simulate(
     - `integrator`: the time stepping method; default: the formulation's own choice.
     - `save`: ``"steps"`` (every step), a whole number n (every n-th), ``"end"``, or an array of
       times, which the steps are made to hit exactly.
+    - `rtol`, `atol`: relative and absolute tolerance of a step's error; `atol` is `rtol` / 100
+      unless given. `dt` is then the first step, which is chosen if it is left out. Takes an
+      integrator with an error estimate, by default `Dopri5`.
+    - `control`: how the length of error-controlled steps is chosen.
 
-    The steps are equal: `dt` is reduced so that a whole number of steps reaches `t_end` (or the
-    next saved time). A run that fails in the middle returns all it has computed, with
+    Equal steps: `dt` is reduced so that a whole number of steps reaches `t_end` (or the next
+    saved time). A run that fails in the middle returns all it has computed, with
     `success=False` and the reason in `message`.
     """
     if not isinstance(system, System):
@@ -230,10 +216,12 @@ def simulate(
         )
     formulation = PostStabilized("both", passes=2) if formulation is None else formulation
     if integrator is None and isinstance(formulation, Formulation):
-        integrator = formulation.default_integrator()
+        explicit = rtol is not None and is_legal(formulation, Dopri5())
+        integrator = Dopri5() if explicit else formulation.default_integrator()
     check_pair(formulation, integrator)
     t_end = finite_number("simulate", "t_end", t_end)
-    dt = finite_number("simulate", "dt", dt, positive=True)
+    tolerance = _tolerance(integrator, dt, rtol, atol, control)
+    step = finite_number("simulate", "dt", 1.0 if dt is None else dt, positive=True)
     start = _consistent_start(system, start)
     if t_end <= start.t:
         raise ValueError(
@@ -242,9 +230,41 @@ def simulate(
     every, times = _save_plan(save, start.t, t_end)
     if start.redundant:
         system = system.with_redundant_constraints()
-    if times is None:
-        dt = (t_end - start.t) / max(np.ceil((t_end - start.t) / dt * (1 - 1e-9)), 1.0)
-    return _run(system, start, t_end, dt, formulation, integrator, every, times)
+    if times is None and tolerance is None:
+        step = (t_end - start.t) / max(np.ceil((t_end - start.t) / step * (1 - 1e-9)), 1.0)
+    return _run(system, start, t_end, step, tolerance, formulation, integrator, every, times)
+
+
+def _tolerance(
+    integrator: Any, dt: Any, rtol: Any, atol: Any, control: StepControl | None
+) -> _Tolerance | None:
+    """What is asked of each step's error; None for equal steps."""
+    if rtol is None:
+        for name, value in (("atol", atol), ("control", control)):
+            if value is not None:
+                raise ValueError(f"simulate: {name} means nothing without rtol. Give rtol as well.")
+        if dt is None:
+            raise ValueError(
+                "simulate: give dt [s] for equal steps, or rtol for steps chosen by their error."
+            )
+        return None
+    if not integrator.estimates_error:
+        able = [
+            name
+            for name in integrators.__all__
+            if getattr(getattr(integrators, name), "estimates_error", False)
+        ]
+        raise ValueError(
+            f"simulate: {type(integrator).__name__} has no error estimate for rtol={rtol}. Leave "
+            f"rtol out and give dt, or use one of: {', '.join(able)}."
+        )
+    rtol = finite_number("simulate", "rtol", rtol, positive=True)
+    atol = rtol / 100 if atol is None else finite_number("simulate", "atol", atol, positive=True)
+    if control is not None and not isinstance(control, StepControl):
+        raise TypeError(f"simulate: control={shown(control)} is not an hx.StepControl(...).")
+    first = 0.0 if dt is None else finite_number("simulate", "dt", dt, positive=True)
+    rtol, atol, first = (jnp.asarray(x, dtype=float) for x in (rtol, atol, first))
+    return _Tolerance(rtol, atol, first, StepControl() if control is None else control)
 
 
 def _consistent_start(system: System, start: Any) -> Start:
@@ -273,16 +293,20 @@ def _run(
     start: Start,
     t_end: float,
     dt: float,
+    tolerance: _Tolerance | None,
     formulation: Any,
     integrator: Any,
     every: int,
     times: np.ndarray | None,
 ) -> Result:
     began, traced = time.perf_counter(), _traces["segment"]
-    solver = StabilizedSolver(integrator, formulation)
+    solver = StabilizedSolver(integrator, formulation, retry=tolerance is not None)
     step = jnp.asarray(dt)
     t = jnp.asarray(start.t, dtype=float)
-    y, state = _initial(system, formulation, solver, t, step, start.q, start.v)
+    whole = jnp.array([start.t, t_end], dtype=float)
+    y, state, control = _initial(
+        system, formulation, solver, whole, step, tolerance, start.q, start.v
+    )
     per_state = sum(int(x.size) for x in jax.tree.leaves(y))
     size = int(np.clip(2 ** int(np.log2(max(_BUFFER // max(per_state, 1), 1))), 8, 4096))
     saved_t: list[np.ndarray] = []
@@ -299,13 +323,27 @@ def _run(
     if times is None or times[0] == start.t:
         latest = keep(np.array([start.t]), jax.tree.map(lambda x: x[None], y))
     chunks = _knot_chunks(start.t, t_end, times, size)
-    steps, failed = 0, False
+    steps, rejected, failed = 0, 0, False
     segment = None
     for knots in chunks:
         while True:
             saving = size if (every or times is not None) else 0
-            segment = _segment(system, formulation, solver, t, knots, step, y, state, every, saving)
+            segment = _segment(
+                system,
+                formulation,
+                solver,
+                t,
+                knots,
+                step,
+                tolerance,
+                y,
+                state,
+                control,
+                every,
+                saving,
+            )
             steps += int(segment.steps)
+            rejected += int(segment.rejected)
             failed = bool(segment.failed)
             if saving:
                 ts = np.asarray(segment.ts)
@@ -319,13 +357,14 @@ def _run(
                     ts[good], jax.tree.map(lambda x, good=good: np.asarray(x)[good], segment.ys)
                 )
             t, y, state = segment.t, segment.y, segment.solver_state
+            control = segment.control_state
             if bool(segment.finished) or failed:
                 break
         if failed:
             break
     assert segment is not None
     if failed:
-        t, steps = state.t, steps - 1  # the last good state and its time
+        t, steps = state.t, steps - (tolerance is None)  # the last good state and its time
     if float(t) > latest and (failed or times is None):
         keep(np.array([float(t)]), jax.tree.map(lambda x: x[None], y))
     elapsed = time.perf_counter() - began
@@ -335,6 +374,9 @@ def _run(
         if failed
         else f"reached t = {t_end:g} s in {steps} steps"
     )
+    if tolerance is not None:
+        message += f" ({rejected} rejected)"
+        dt = (float(t) - start.t) / max(steps - rejected, 1)
     if start.redundant:
         message += "; constraints are redundant, multipliers are the minimum-norm ones"
     return Result(
@@ -351,6 +393,7 @@ def _run(
         message=message,
         stats={
             "steps": steps,
+            "rejected": rejected,
             "wall_time": elapsed,
             "compiled": _traces["segment"] > traced,
             **integrator.statistics(state.method),
@@ -378,6 +421,7 @@ def _knot_chunks(t0: float, t_end: float, times: np.ndarray | None, size: int) -
 
 def _failure(system: System, t: float, steps: int, t_failed: float, code: int) -> str:
     cause = {
+        0: "the error control asked for a step too small for the time to notice",
         1: "the state became non-finite (NaN or infinity)",
         2: f"the solution blew up (a component above {BLOW_UP:g})",
         3: "the iteration for the equations of the step did not converge",

@@ -38,10 +38,16 @@ class Integrator(eqx.Module):
     reference: ClassVar[str]
     # Multipliers in the state belong to this part of a step before its end (0: the end itself).
     multiplier_lag: ClassVar[float] = 0.0
+    # Whether a step comes with an estimate of its error, for steps chosen by it.
+    estimates_error: ClassVar[bool] = False
 
     def first_state(self, context: StepContext, t: Array, q: Array, v: Array) -> Any:
         """y at the start; explicit methods need (q, v) only."""
         return q, v
+
+    def refusal(self, formulation: Formulation) -> str:
+        """Why these options do not go with a formulation whose kind is accepted; "" if they do."""
+        return ""
 
     def statistics(self, solver_state: Any) -> dict[str, int]:
         """Counts kept in the solver state, by name."""
@@ -78,11 +84,13 @@ class StabilizedSolver(diffrax.AbstractSolver):
 
     Stops the loop as soon as the state is not finite, has blown up, or could not be solved for,
     keeping the last good state and its time. Can be handed to `diffrax.diffeqsolve` with the
-    term `problem_term(formulation)` and `args=StepContext(system, dt)`.
+    term `problem_term(formulation)` and `args=StepContext(system, dt)`. With `retry` such a step is
+    given an infinite error instead, so that error control tries a shorter one.
     """
 
     solver: Any
     formulation: Formulation
+    retry: bool = eqx.field(static=True, default=False)
 
     @property
     def term_structure(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -133,12 +141,16 @@ class StabilizedSolver(diffrax.AbstractSolver):
         y1 = jax.tree.map(lambda new, old: jnp.where(good, new, old), y1, y0)
         if "y1" in dense:
             dense = {**dense, "y1": y1}
-        result = diffrax.RESULTS.where(good, result, diffrax.RESULTS.internal_error)
+        if self.retry:
+            error = jax.tree.map(lambda x: jnp.where(good, x, jnp.inf), error)
+            result = diffrax.RESULTS.successful
+        else:
+            result = diffrax.RESULTS.where(good, result, diffrax.RESULTS.internal_error)
         status = SolverStatus(method, code, jnp.where(good, t1, t0), context.carry)
         return y1, error, dense, status, result
 
     def func(self, terms: Any, t0: Any, y0: Any, args: StepContext) -> Any:
-        return self.solver.func(terms, t0, y0, args)
+        return self.solver.func(terms, t0, y0, self._context(args, t0, t0 + args.dt, y0, None))
 
 
 class OwnStep(Integrator, diffrax.AbstractSolver):

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import diffrax
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 
 from ..formulation.base import StepContext
 from ..formulation.partitioning import CoordinatePartitioning
@@ -43,12 +44,27 @@ class _Coefficients(NamedTuple):
 class _NewmarkFamily(ImplicitStep):
     """One step of the family; subclasses give the coefficients."""
 
+    _undamped: ClassVar[str]
+
     @abc.abstractmethod
     def _coefficients(self) -> _Coefficients:
         """The four numbers that make the method."""
 
     def order(self, terms: Any) -> int:
         return 2
+
+    @abc.abstractmethod
+    def _damps(self) -> Any:
+        """Whether oscillations much faster than the step die out."""
+
+    def refusal(self, formulation: Any) -> str:
+        damps = self._damps()
+        if formulation.kind != "index3" or isinstance(damps, Tracer) or bool(damps):
+            return ""
+        return (
+            f"{self._undamped} does not damp the multipliers of constraints of position level, "
+            "which then gather rounding without bound"
+        )
 
     def init(self, terms: Any, t0: Any, t1: Any, y0: FullState, args: StepContext) -> _Memory:
         # w_n is the acceleration at t_n + (am - af) h; a first order start would cost an order of
@@ -125,6 +141,7 @@ class Newmark(_NewmarkFamily):
     """
 
     reference: ClassVar[str] = "Newmark 1959"
+    _undamped: ClassVar[str] = "gamma of 1/2 or less"
 
     beta: Array
     gamma: Array
@@ -133,6 +150,12 @@ class Newmark(_NewmarkFamily):
         self.beta = _within("Newmark", "beta", beta, 1e-12, 1.0)
         self.gamma = _within("Newmark", "gamma", gamma, 0.0, 2.0)
         _set_options(self, options)
+
+    def order(self, terms: Any) -> int:
+        return 2 if isinstance(self.gamma, Tracer) or float(self.gamma) == 0.5 else 1
+
+    def _damps(self) -> Any:
+        return self.gamma > 0.5
 
     def _coefficients(self) -> _Coefficients:
         return _Coefficients(0.0, 0.0, self.beta, self.gamma)
@@ -161,12 +184,16 @@ class HHT(_NewmarkFamily):
     """Hilber, Hughes and Taylor's method with alpha in [-1/3, 0], order 2."""
 
     reference: ClassVar[str] = "Hilber, Hughes, Taylor 1977; Arnold, Brüls 2007"
+    _undamped: ClassVar[str] = "alpha = 0"
 
     alpha: Array
 
     def __init__(self, alpha: float = -0.1, **options: Any):
         self.alpha = _within("HHT", "alpha", alpha, -1 / 3, 0.0)
         _set_options(self, options)
+
+    def _damps(self) -> Any:
+        return self.alpha < 0
 
     def _coefficients(self) -> _Coefficients:
         alpha = self.alpha
@@ -177,12 +204,16 @@ class GeneralizedAlpha(_NewmarkFamily):
     """Chung and Hulbert's method with spectral radius rho_inf in [0, 1] at high frequencies."""
 
     reference: ClassVar[str] = "Chung, Hulbert 1993; Arnold, Brüls 2007"
+    _undamped: ClassVar[str] = "rho_inf = 1"
 
     rho_inf: Array
 
     def __init__(self, rho_inf: float = 0.8, **options: Any):
         self.rho_inf = _within("GeneralizedAlpha", "rho_inf", rho_inf, 0.0, 1.0)
         _set_options(self, options)
+
+    def _damps(self) -> Any:
+        return self.rho_inf < 1
 
     def _coefficients(self) -> _Coefficients:
         rho = self.rho_inf

@@ -75,9 +75,9 @@ def newton(
 
     Stops when the change of every block (leaf) is below `tolerance` relative to one plus its
     size, or when the change has fallen to rounding and grows again. In the last block, the
-    multipliers, rounding may be large: it is also reached when all others change no more. With `modified` the matrix of
-    the first iterate is kept. Returns (x, converged, counts, condition), the condition number of
-    the last matrix being zero unless `scaling` asks for it.
+    multipliers, rounding may be large: it is also reached when all others change no more. With
+    `modified` the matrix of the first iterate is kept. Returns (x, converged, counts, condition),
+    the condition number of the last matrix being zero unless `scaling` asks for it.
     """
     flat, unravel = ravel_pytree(start)
     sizes = [leaf.size for leaf in jax.tree.leaves(start)]

@@ -1,0 +1,115 @@
+"""Steps chosen by their error: the error follows the tolerance, and nothing is lost on failure."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import holonax as hx
+from holonax import examples, study
+
+
+@pytest.fixture(scope="module")
+def slider_crank():
+    system, start = examples.slider_crank()
+    return system, start, study.reference_solution(system, start, 2.0, 2e-4)
+
+
+@pytest.mark.parametrize("integrator", [hx.Dopri5(), hx.Dop853()], ids=lambda i: type(i).__name__)
+def test_error_is_proportional_to_the_tolerance(slider_crank, integrator):
+    system, start, exact = slider_crank
+    tolerances = 10.0 ** -np.arange(4, 11)
+    errors = []
+    for rtol in tolerances:
+        run = hx.simulate(system, start, 2.0, rtol=rtol, integrator=integrator)
+        assert run.success
+        errors.append(np.max(np.abs(run.q[-1] - exact.q[-1])))
+    slope = np.polyfit(np.log(tolerances), np.log(errors), 1)[0]
+    assert 0.7 < slope < 1.3
+
+
+def test_dopri5_takes_the_steps_of_hairers_code():
+    """Andrews' mechanism to t = 0.3 s, rtol 1e-5, atol 1e-6, beta 0.04, safety 0.85: 2849 steps
+    with 362 rejected, as a plain transcription of the algorithm counts them. Rounding grows on the
+    way, so the count may differ by some."""
+    system, start = examples.andrews()
+    control = hx.StepControl(safety=0.85)
+    run = hx.simulate(
+        system, start, 0.3, rtol=1e-5, atol=1e-6, formulation=hx.Index1(), control=control
+    )
+    assert run.stats["steps"] == pytest.approx(2849, rel=0.01)
+    assert run.stats["rejected"] == pytest.approx(362, rel=0.05)
+    assert (
+        np.sum(np.diff(run.t) > 0) == run.t.size - 1 == run.stats["steps"] - run.stats["rejected"]
+    )
+
+
+def test_saved_times_are_hit_and_parameters_do_not_recompile(slider_crank):
+    system, start, exact = slider_crank
+    times = np.linspace(0.0, 2.0, 21)
+    run = hx.simulate(system, start, 2.0, rtol=1e-7, save=times)
+    np.testing.assert_array_equal(run.t, times)
+    assert np.max(np.abs(run.q[-1] - exact.q[-1])) < 1e-5
+    heavier = system.with_parameters(m=2.0)
+    again = hx.simulate(
+        heavier,
+        start,
+        1.5,
+        rtol=1e-6,
+        atol=1e-9,
+        dt=1e-3,
+        save=times[:10],
+        control=hx.StepControl(safety=0.8, dt_max=0.05),
+    )
+    assert again.success and not again.stats["compiled"]
+
+
+def test_largest_step_is_kept(slider_crank):
+    system, start, _ = slider_crank
+    control = hx.StepControl(dt_max=0.01)
+    run = hx.simulate(system, start, 1.0, rtol=1e-3, control=control)
+    assert np.max(np.diff(run.t)) < 0.01 * (1 + 1e-9)
+
+
+def test_a_force_that_becomes_nan_is_approached_and_reported():
+    """The run comes as close as rounding allows to the end of the force's domain, t = 1 s."""
+    system = hx.FunctionSystem(
+        mass=lambda q, p: jnp.ones(1),
+        force=lambda q, v, t, p: jnp.where(t < 1.0, -q, jnp.nan),
+        constraint=lambda q, t, p: jnp.zeros(0),
+    )
+    run = hx.simulate(system, hx.consistent(system, [1.0]), 2.0, rtol=1e-6)
+    assert not run.success
+    assert "step too small" in run.message
+    assert run.t[-1] == pytest.approx(1.0, abs=1e-9)
+    assert run.q[-1, 0] == pytest.approx(np.cos(1.0), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "give dt"),
+        ({"dt": 1e-2, "atol": 1e-6}, "atol means nothing without rtol"),
+        ({"rtol": 1e-6, "integrator": hx.RK4()}, "RK4 has no error estimate.*Dopri5"),
+        ({"rtol": -1.0}, "rtol"),
+        ({"rtol": 1e-6, "atol": 0.0}, "atol"),
+    ],
+)
+def test_bad_tolerances_are_refused(slider_crank, options, message):
+    system, start, _ = slider_crank
+    with pytest.raises(ValueError, match=message):
+        hx.simulate(system, start, 1.0, **options)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("safety", 1.5), ("beta", 0.3), ("shrink", 0), ("grow", 1), ("dt_min", -1), ("dt_max", "a")],
+)
+def test_bad_control_is_refused(option, value):
+    with pytest.raises(ValueError, match=f"StepControl: {option}="):
+        hx.StepControl(**{option: value})
+
+
+def test_control_is_not_a_number(slider_crank):
+    system, start, _ = slider_crank
+    with pytest.raises(TypeError, match="StepControl"):
+        hx.simulate(system, start, 1.0, rtol=1e-6, control=0.9)
