@@ -1,6 +1,9 @@
-"""What tests against reference solutions share: sampled runs, observed orders, a four-bar."""
+"""What tests against reference solutions share: sampled runs, observed orders, Lagrange's
+equations in minimal coordinates, a four-bar."""
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy.integrate import solve_ivp
 
@@ -54,6 +57,40 @@ def integrate(rhs, state, t):
     """A reference solution in minimal coordinates, (times, components), good to about 1e-12."""
     span = (t[0], t[-1])
     return solve_ivp(rhs, span, state, "DOP853", t_eval=t, rtol=1e-13, atol=1e-14).y.T
+
+
+def minimal(lagrangian, dissipation=None):
+    """Right-hand side of Lagrange's equations for L(q, v, t), in coordinates without constraints.
+
+    `dissipation` is Rayleigh's function D(q, v, t): the forces are -dD/dv.
+    """
+
+    def power(q, v, t):
+        return jnp.zeros(()) if dissipation is None else dissipation(q, v, t)
+
+    @jax.jit
+    def rates(t, y):
+        q, v = jnp.split(y, 2)
+        momentum = jax.grad(lagrangian, 1)
+        drift = jax.jvp(lambda q, t: momentum(q, v, t), (q, t), (v, jnp.ones(())))[1]
+        f = jax.grad(lagrangian)(q, v, t) - drift - jax.grad(power, 1)(q, v, t)
+        return jnp.concatenate([v, jnp.linalg.solve(jax.hessian(lagrangian, 1)(q, v, t), f)])
+
+    return lambda t, y: np.asarray(rates(jnp.asarray(t, float), y))
+
+
+def rods(ends, masses, gravity):
+    """L(q, v, t) of uniform rods in the plane from their two `ends`(q, t), (rods, 2, 2).
+
+    Between ends that move with u and w a rod has the energy m (u u + u w + w w) / 6.
+    """
+
+    def lagrangian(q, v, t):
+        x, u = jax.jvp(ends, (q, t), (v, jnp.ones(())))
+        squares = jnp.sum(u[:, 0] ** 2 + u[:, 0] * u[:, 1] + u[:, 1] ** 2, axis=-1)
+        return jnp.sum(jnp.asarray(masses) * (squares / 6 - gravity * x[:, :, 1].mean(axis=1)))
+
+    return lagrangian
 
 
 def turned(angles):

@@ -5,16 +5,36 @@ data come from and what had to be chosen. Parameters of function systems can be 
 `system.with_parameters(...)`.
 """
 
-from .linkages import slider_crank
-from .machines import two_link_arm
-from .pendulums import double_pendulum, pendulum_with_spring, three_link_pendulum
+from .linkages import (
+    bricard,
+    n_four_bar,
+    slider_crank,
+    slider_crank_with_spring,
+    spatial_slider_crank,
+)
+from .machines import car_axis, flyball_governor, two_link_arm
+from .pendulums import (
+    double_pendulum,
+    heavy_top,
+    pendulum_with_spring,
+    stiff_double_pendulum,
+    three_link_pendulum,
+)
 from .squeezer import andrews
 
 __all__ = [
     "andrews",
+    "bricard",
+    "car_axis",
     "double_pendulum",
+    "flyball_governor",
+    "heavy_top",
+    "n_four_bar",
     "pendulum_with_spring",
     "slider_crank",
+    "slider_crank_with_spring",
+    "spatial_slider_crank",
+    "stiff_double_pendulum",
     "three_link_pendulum",
     "two_link_arm",
 ]

@@ -1,4 +1,4 @@
-"""Pendulums."""
+"""Pendulums and a top."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from jax import Array
 
 from ..consistent import Start, consistent, finite_number
-from ..model import Model, box
+from ..model import Model, box, rod
 from ..system import FunctionSystem, System
 
 
@@ -87,3 +87,50 @@ def pendulum_with_spring(
     )
     start = [length * np.sin(angle), -length * np.cos(angle), angle]
     return system, consistent(system, start, hold=["phi"])
+
+
+def stiff_double_pendulum(*, stiffness: float = 3e5, damping: float = 5e4) -> tuple[System, Start]:
+    """Planar double pendulum with torsional springs and dampers in both joints, the second stiff.
+
+    Haug, Negrut and Iancu 1997, Section 4.1: two rods of 2 m and 3 kg, the upper one hanging at
+    rest, the lower one level and turning at 10 rad/s. Stiffnesses and dampings of the print are
+    lost. Those chosen make explicit methods of second order need steps of about 0.12 ms, as
+    reported: 400 N m/rad and 15 N m s/rad in the shoulder, relaxed at the start like the elbow's
+    `stiffness` [N m/rad] and `damping` [N m s/rad].
+    """
+    model = Model(gravity=(0.0, -9.81))
+    bar = rod(2.0, mass=3.0)
+    upper = model.planar_body("upper", bar, position=(0.0, -1.0), angle=1.5 * np.pi)
+    lower = model.planar_body(
+        "lower",
+        bar,
+        position=(1.0, -2.0),
+        angle=2.0 * np.pi,
+        velocity=(0.0, 10.0),
+        angular_velocity=10.0,
+    )
+    model.revolute("shoulder", model.ground, upper, at=(0.0, 0.0))
+    model.revolute("elbow", upper, lower, at=(0.0, -2.0))
+    model.torsion_spring("soft", joint="shoulder", stiffness=400.0, damping=15.0)
+    model.torsion_spring("stiff", joint="elbow", stiffness=stiffness, damping=damping)
+    return model.build()
+
+
+def heavy_top() -> tuple[System, Start]:
+    """Fast symmetric top on a ball joint, its axis level at the start.
+
+    Geradin and Cardona 2001, in the form of Brüls, Cardona and Arnold 2012: 15 kg, the centre of
+    mass 1 m from the tip, moments 0.234375 and, about the axis, 0.46875 kg m^2. The axis is the
+    body's y; it starts along the world's y with 150 rad/s about it and -4.61538 rad/s about z.
+    """
+    model = Model(gravity=(0.0, 0.0, -9.81))
+    top = model.body(
+        "top",
+        15.0,
+        (0.234375, 0.46875, 0.234375),
+        position=(0.0, 1.0, 0.0),
+        velocity=(4.61538, 0.0, 0.0),
+        angular_velocity=(0.0, 150.0, -4.61538),
+    )
+    model.spherical("tip", model.ground, top, at=(0.0, 0.0, 0.0))
+    return model.build()
