@@ -146,31 +146,13 @@ def test_a_four_bar_of_spatial_revolutes_moves_like_the_planar_one(spatial_four_
 
 # -- Bricard's six-bar -----------------------------------------------------------------------
 
-EDGES = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [-1, 0, 0], [0, -1, 0], [0, 0, -1]], float)
-
-
-def bricard_model():
-    """Six bars along six edges of a cube of 1 m, each hinge across both bars it joins.
-
-    The last bar is the ground; the hinges are at the corners of a skew hexagon.
-    """
-    corners = np.concatenate([[np.zeros(3)], np.cumsum(EDGES, axis=0)[:-1]])
-    model = hx.Model(gravity=(0.0, -9.81, 0.0))
-    names = [f"bar {i}" for i in range(5)]
-    for name, corner, edge in zip(names, corners, EDGES):
-        J = np.diag(1 / 12 * (1 - edge**2) + 1e-3)
-        model.body(name, 1.0, J, position=corner + edge / 2)
-    for i in range(6):
-        first = names[i - 1] if i else "ground"
-        second = names[i] if i < 5 else "ground"
-        axis = np.cross(EDGES[i - 1], EDGES[i])
-        model.revolute(f"hinge {i}", first, second, at=corners[i], axis=axis)
-    return model
+# along the bars of hx.examples.bricard; the last is the ground
+EDGES = np.array([[1, 0, 0], [0, -1, 0], [0, 0, 1], [-1, 0, 0], [0, 1, 0], [0, 0, -1]], float)
 
 
 @pytest.fixture(scope="module")
 def bricard():
-    return bricard_model().build()
+    return hx.examples.bricard()
 
 
 def bars_of(run):
@@ -179,8 +161,8 @@ def bars_of(run):
     return np.stack([run[f"bar {i}"].rotation for i in range(5)] + [ground])
 
 
-def test_bricards_mechanism_moves_although_counting_says_it_does_not():
-    diagnosis = diagnosis_of(bricard_model())
+def test_bricards_mechanism_moves_although_counting_says_it_does_not(bricard):
+    diagnosis = bricard[1].diagnosis
     assert diagnosis.coordinates == diagnosis.rows == 30
     assert (diagnosis.mobility, diagnosis.redundant) == (1, 1)
     assert diagnosis.shared_by == tuple(f"hinge {i}" for i in range(6))
@@ -205,7 +187,7 @@ def test_bricards_mechanism_keeps_its_energy_its_constraints_and_its_symmetry(br
     along = np.einsum("bnij,bj->bni", bars_of(run), EDGES)
     cosine = np.einsum("bni,bni->bn", np.roll(along, 1, axis=0), along)
     a, b = cosine[:2]
-    assert np.ptp(b) > 0.9  # it moves
+    assert np.ptp(a) > 0.8  # it moves
     np.testing.assert_allclose(cosine, [a, b] * 3, rtol=0, atol=1e-12)
     np.testing.assert_allclose(a + b + a * b, 0.0, rtol=0, atol=1e-12)
 

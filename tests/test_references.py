@@ -47,19 +47,7 @@ def slider_crank_of_one_coordinate(t, state):
 
 
 def test_slider_crank_of_functions_follows_its_one_coordinate_and_keeps_its_constraints():
-    system = hx.FunctionSystem(
-        mass=lambda q, p: jnp.array([p["J1"], p["J2"], p["m"], p["m"]]),
-        force=lambda q, v, t, p: jnp.array([0.0, 0.0, 0.0, -p["m"] * p["g"]]),
-        constraint=lambda q, t, p: jnp.array(
-            [
-                r * jnp.cos(q[0]) + L1 * jnp.cos(q[1]) - q[2],
-                r * jnp.sin(q[0]) + L1 * jnp.sin(q[1]) - q[3],
-                (L - L1) * jnp.sin(q[1]) + q[3],
-            ]
-        ),
-        parameters={"J1": J1, "J2": J2, "m": m, "g": g},
-    )
-    start = hx.consistent(system, q=[0.9851, -0.5236, 0.4256, 0.1], v=[0, 0, 0, 0], hold=[0])
+    system, start = hx.examples.slider_crank()
     assert start.q[0] == 0.9851
     result = hx.simulate(
         system,
