@@ -9,10 +9,11 @@ from jax import Array
 from .._messages import shown
 from ..consistent import Start, consistent
 from ..model import Model, box, rod
-from ..system import FunctionSystem, System
+from ..system import FunctionSystem
+from ..system.mechanism import Mechanism
 
 
-def slider_crank() -> tuple[System, Start]:
+def slider_crank() -> tuple[FunctionSystem, Start]:
     """Slider-crank in four coordinates (crank, rod, x, y of the rod's centre), three constraints.
 
     Welch et al. 2007, Section 6.2; Wu et al. 2000: crank 0.3 m, rod 0.5 m, its centre of mass 0.3 m
@@ -43,7 +44,7 @@ def slider_crank() -> tuple[System, Start]:
 
 def slider_crank_with_spring(
     *, stiffness: float = 1e6, damping: float = 5e4
-) -> tuple[System, Start]:
+) -> tuple[Mechanism, Start]:
     """Planar slider-crank, from rest, whose slider is pushed by a stiff spring and damper.
 
     Haug, Negrut and Iancu 1997, Section 4.2: a crank of 0.6 m and 3 kg, upright at the start, and
@@ -72,7 +73,7 @@ def slider_crank_with_spring(
     return model.build()
 
 
-def spatial_slider_crank() -> tuple[System, Start]:
+def spatial_slider_crank() -> tuple[Mechanism, Start]:
     """Crank about x, a rod in space on a ball and a cardan joint, and a slider along x.
 
     Haug 1989, Section 12.2, with the start of the IFToMM library of multibody benchmarks: crank
@@ -97,7 +98,7 @@ def spatial_slider_crank() -> tuple[System, Start]:
     return model.build(hold_velocity=["crank"])
 
 
-def n_four_bar(n: int = 40) -> tuple[System, Start]:
+def n_four_bar(n: int = 40) -> tuple[Mechanism, Start]:
     """A row of `n` square four-bars, 2n + 1 links of 1 m and 1 kg, one degree of freedom.
 
     IFToMM library of multibody benchmarks, problem A02 (n = 40), after Bayo and Avello 1994. The
@@ -128,7 +129,7 @@ def n_four_bar(n: int = 40) -> tuple[System, Start]:
     return model.build()
 
 
-def bricard() -> tuple[System, Start]:
+def bricard() -> tuple[Mechanism, Start]:
     """Bricard's linkage: five square bars along edges of a cube and six hinges, from rest.
 
     IFToMM library of multibody benchmarks, problem A04: bars of 1 m and 1 kg with a section of

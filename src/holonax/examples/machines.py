@@ -10,10 +10,13 @@ from jax import Array
 
 from ..consistent import Start, consistent
 from ..model import Model, box, composite, point_mass
-from ..system import FunctionSystem, System
+from ..system import FunctionSystem
+from ..system.mechanism import Mechanism
 
 
-def two_link_arm(case: Literal["I", "II"] = "I", omega: float = 0.5) -> tuple[System, Start]:
+def two_link_arm(
+    case: Literal["I", "II"] = "I", omega: float = 0.5
+) -> tuple[FunctionSystem, Start]:
     """Two-link arm whose end follows a path; Ascher et al. 1995, Example 2.
 
     Case I: on a parabola, y = x^2 - beta. Case II: at the height sin^2(omega t), which moves.
@@ -81,7 +84,7 @@ def two_link_arm(case: Literal["I", "II"] = "I", omega: float = 0.5) -> tuple[Sy
     return system, consistent(system, angles)
 
 
-def flyball_governor(*, stiffness: float = 8e5, damping: float = 4e4) -> tuple[System, Start]:
+def flyball_governor(*, stiffness: float = 8e5, damping: float = 4e4) -> tuple[Mechanism, Start]:
     """Watt's governor, its coupler rods replaced by stiff springs and dampers; four coordinates.
 
     IFToMM library of multibody benchmarks, problem A05: a shaft along z and two rods of 1 m with a
@@ -124,7 +127,7 @@ def flyball_governor(*, stiffness: float = 8e5, damping: float = 4e4) -> tuple[S
     return model.build()
 
 
-def car_axis() -> tuple[System, Start]:
+def car_axis() -> tuple[FunctionSystem, Start]:
     """Axis of a car on a bumpy road: two points on a rigid bar, over springs to the wheels.
 
     Test Set for IVP Solvers (Mazzia and Magherini 2008; Schneider 1997), without units: the left

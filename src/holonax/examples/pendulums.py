@@ -8,10 +8,11 @@ from jax import Array
 
 from ..consistent import Start, consistent, finite_number
 from ..model import Model, box, rod
-from ..system import FunctionSystem, System
+from ..system import FunctionSystem
+from ..system.mechanism import Mechanism
 
 
-def double_pendulum() -> tuple[System, Start]:
+def double_pendulum() -> tuple[Mechanism, Start]:
     """Planar double pendulum of two rods of 5 m and 1 kg, released level; Welch et al. 2007."""
     model = Model(gravity=(0.0, -10.0))
     length, mass = 5.0, 1.0
@@ -23,7 +24,7 @@ def double_pendulum() -> tuple[System, Start]:
     return model.build()
 
 
-def three_link_pendulum() -> tuple[System, Start]:
+def three_link_pendulum() -> tuple[Mechanism, Start]:
     """Spatial pendulum of three boxes on two ball joints and a pin, 11 constraints.
 
     Welch et al. 2007, Section 6.3: links of 1, 2 and 2.5 m, each with a square section of a tenth
@@ -52,7 +53,7 @@ def pendulum_with_spring(
     stiffness: float = 10.0,
     length: float = 1.0,
     angle: float = float(np.deg2rad(10.0)),
-) -> tuple[System, Start]:
+) -> tuple[FunctionSystem, Start]:
     """Point on a rod with a torsional spring at its root, without gravity, released at `angle`.
 
     Bauchau, Epple and Bottasso 2009, Section 5, problem II: the point's x, y and the rotation phi
@@ -89,7 +90,9 @@ def pendulum_with_spring(
     return system, consistent(system, start, hold=["phi"])
 
 
-def stiff_double_pendulum(*, stiffness: float = 3e5, damping: float = 5e4) -> tuple[System, Start]:
+def stiff_double_pendulum(
+    *, stiffness: float = 3e5, damping: float = 5e4
+) -> tuple[Mechanism, Start]:
     """Planar double pendulum with torsional springs and dampers in both joints, the second stiff.
 
     Haug, Negrut and Iancu 1997, Section 4.1: two rods of 2 m and 3 kg, the upper one hanging at
@@ -116,7 +119,7 @@ def stiff_double_pendulum(*, stiffness: float = 3e5, damping: float = 5e4) -> tu
     return model.build()
 
 
-def heavy_top() -> tuple[System, Start]:
+def heavy_top() -> tuple[Mechanism, Start]:
     """Fast symmetric top on a ball joint, its axis level at the start.
 
     Geradin and Cardona 2001, in the form of Brüls, Cardona and Arnold 2012: 15 kg, the centre of

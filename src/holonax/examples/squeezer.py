@@ -10,7 +10,7 @@ where O, A, B and C are fixed.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, overload
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,7 +19,8 @@ from jax import Array
 from .._messages import shown
 from ..consistent import Start, consistent, finite_number
 from ..model import Model
-from ..system import FunctionSystem, System
+from ..system import FunctionSystem
+from ..system.mechanism import Mechanism
 
 _MASS = (0.04325, 0.00365, 0.02373, 0.00706, 0.07050, 0.00706, 0.05498)
 _INERTIA = (2.194e-6, 4.410e-7, 5.255e-6, 5.667e-7, 1.169e-5, 5.667e-7, 1.912e-5)
@@ -42,12 +43,24 @@ _START = (
 )
 
 
+@overload
+def andrews(
+    coordinates: Literal["angles"] = "angles", *, stiffness: float = 4530.0, damping: float = 0.0
+) -> tuple[FunctionSystem, Start]: ...
+
+
+@overload
+def andrews(
+    coordinates: Literal["cartesian"], *, stiffness: float = 4530.0, damping: float = 0.0
+) -> tuple[Mechanism, Start]: ...
+
+
 def andrews(
     coordinates: Literal["angles", "cartesian"] = "angles",
     *,
     stiffness: float = 4530.0,
     damping: float = 0.0,
-) -> tuple[System, Start]:
+) -> tuple[FunctionSystem | Mechanism, Start]:
     """Andrews' seven-body squeezing mechanism, driven from rest by a torque of 0.033 N m.
 
     **Arguments:**
@@ -74,7 +87,7 @@ def andrews(
     )
 
 
-def _in_angles(stiffness: float, damping: float) -> tuple[System, Start]:
+def _in_angles(stiffness: float, damping: float) -> tuple[FunctionSystem, Start]:
     m1, m2, m3, m4, m5, m6, m7 = _MASS
     i1, i2, i3, i4, i5, i6, i7 = _INERTIA
     arm4, arm6 = _E - _EA, _ZF - _FA
@@ -149,7 +162,7 @@ def _in_angles(stiffness: float, damping: float) -> tuple[System, Start]:
     return system, consistent(system, _START, hold=["beta"])
 
 
-def _in_bodies(stiffness: float, damping: float) -> tuple[System, Start]:
+def _in_bodies(stiffness: float, damping: float) -> tuple[Mechanism, Start]:
     beta, theta, gamma, phi, delta, omega, epsilon = _START
     angles = (beta, beta + theta, gamma, phi + delta, delta, omega + epsilon, epsilon)
     # Of each body: a point it turns about and where its centre of mass lies from there, in axes
