@@ -27,7 +27,7 @@ def double_pendulum() -> tuple[Mechanism, Start]:
 def three_link_pendulum() -> tuple[Mechanism, Start]:
     """Spatial pendulum of three boxes on two ball joints and a pin, 11 constraints.
 
-    Welch et al. 2007, Section 6.3: links of 1, 2 and 2.5 m, each with a square section of a tenth
+    Welch et al. 2007, Table 3: links of 1, 2 and 2.5 m, each with a square section of a tenth
     of its length, hang straight down at rest while gravity pulls askew (Eq. 79). Not printed, and
     chosen here: masses of L^3 [kg], as for one density, and a pin axis along y.
     """
