@@ -182,7 +182,7 @@ class System(eqx.Module):
 
     def accelerations(self, q: Array, v: Array, t: Array) -> tuple[Array, Array]:
         """(v', lam) that satisfy the equations of motion and g'' = 0."""
-        return self.factor(q, t).solve(self.force(q, v, t), self.gamma(q, v, t))
+        return _accelerations(self, q, v, t)
 
     def constraint_rate_jacobian(self, q: Array, v: Array, t: Array) -> Array:
         """The derivative of `constraint_rate` with respect to an increment of q, (rows, nv)."""
@@ -201,3 +201,11 @@ class System(eqx.Module):
         """
         a, _ = self.accelerations(q, v, t)
         return jax.jvp(self.energy, (q, v), (self.qdot(q, v), a))[1]
+
+
+# A step evaluates these many times; inside a jit the work of tracing and differentiating is shared.
+
+
+@jax.jit
+def _accelerations(system: System, q: Array, v: Array, t: Array) -> tuple[Array, Array]:
+    return system.factor(q, t).solve(system.force(q, v, t), system.gamma(q, v, t))

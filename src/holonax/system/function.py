@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -164,7 +165,7 @@ class FunctionSystem(System):
         return q
 
     def _mass_value(self, q: Array) -> Array:
-        return jnp.asarray(self._mass(q, self.parameters))
+        return _called(self._mass, q, self.parameters)
 
     def mass_matrix(self, q: Array) -> Array:
         mass = self._mass_value(q)
@@ -175,7 +176,7 @@ class FunctionSystem(System):
         return mass * v if mass.ndim == 1 else mass @ v
 
     def force(self, q: Array, v: Array, t: Array) -> Array:
-        return jnp.asarray(self._force(q, v, t, self.parameters))
+        return _called(self._force, q, v, t, self.parameters)
 
     def potential_energy(self, q: Array) -> Array:
         if self._potential is None:
@@ -190,7 +191,7 @@ class FunctionSystem(System):
     def constraint(self, q: Array, t: Array) -> Array:
         if self._constraint is None:
             return jnp.zeros((0,), q.dtype)
-        return jnp.asarray(self._constraint(q, t, self.parameters))
+        return _called(self._constraint, q, t, self.parameters)
 
     def _holonomic_rate(self, q: Array, v: Array, t: Array) -> Array:
         t = jnp.asarray(t, q.dtype)
@@ -199,7 +200,7 @@ class FunctionSystem(System):
     def _nonholonomic_rate(self, q: Array, v: Array, t: Array) -> Array:
         if self._nonholonomic is None:
             return jnp.zeros((0,), q.dtype)
-        return jnp.asarray(self._nonholonomic(q, v, t, self.parameters))
+        return _called(self._nonholonomic, q, v, t, self.parameters)
 
     def constraint_rate(self, q: Array, v: Array, t: Array) -> Array:
         if self._nonholonomic is None:
@@ -249,6 +250,12 @@ class FunctionSystem(System):
 
     def constraint_names(self, rows: int) -> list[str]:
         return _names(self._constraint_names, "constraint", "constraint", rows)
+
+
+@partial(jax.jit, static_argnums=0)
+def _called(function: Any, *arguments: Any) -> Array:
+    """A user's function; inside a jit it is traced and differentiated once, not at each use."""
+    return jnp.asarray(function(*arguments))
 
 
 def _names(given: tuple[str, ...] | None, what: str, stem: str, n: int) -> list[str]:
