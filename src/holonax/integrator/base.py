@@ -126,6 +126,11 @@ class StabilizedSolver(diffrax.AbstractSolver):
         solver_state: SolverStatus,
         made_jump: Any,
     ) -> Any:
+        return _step(self, terms, t0, t1, y0, args, solver_state)
+
+    def _step(
+        self, terms: Any, t0: Any, t1: Any, y0: Any, args: StepContext, solver_state: SolverStatus
+    ) -> Any:
         context = self._context(args, t0, t1, y0, solver_state.carry)
         # The state is moved after each step, so a derivative kept from the step is stale.
         y1, error, dense, method, result = self.solver.step(
@@ -151,6 +156,10 @@ class StabilizedSolver(diffrax.AbstractSolver):
 
     def func(self, terms: Any, t0: Any, y0: Any, args: StepContext) -> Any:
         return self.solver.func(terms, t0, y0, self._context(args, t0, t0 + args.dt, y0, None))
+
+
+# The time loop traces its step several times; inside a jit the work of tracing is done once.
+_step = eqx.filter_jit(StabilizedSolver._step)
 
 
 class OwnStep(Integrator, diffrax.AbstractSolver):
