@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 # One file stays in one worker, so that its compiled programs are reused.
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
-.PHONY: demo test slow check format bench wheel clean
+.PHONY: demo test slow check format papers methods bench wheel clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
@@ -27,6 +27,14 @@ check: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Every table and figure of the five papers, as reports in out/papers.
+papers: $(STAMP)
+	$(BIN)/holonax papers all --out out/papers
+
+# The measurements behind docs/which-method.md.
+methods: $(STAMP)
+	$(BIN)/python docs/which_method.py
 
 # Peers live in an environment of their own.
 bench: .venv-bench/.installed

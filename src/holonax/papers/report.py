@@ -134,7 +134,7 @@ class Report:
     def summary(self) -> dict[str, int]:
         """How many numbers have which verdict."""
         kinds = (MATCHES, WITHIN, MAGNITUDE, NOT, OURS)
-        out = dict.fromkeys(kinds, 0)
+        out: dict[str, int] = dict.fromkeys(kinds, 0)
         for row in self.rows:
             exactly = [k for k in kinds if row.verdict == k]
             begins = [k for k in kinds[1:] if row.verdict.startswith(k)]

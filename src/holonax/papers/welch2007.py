@@ -86,7 +86,7 @@ def table_1(report: Report) -> None:
     ours = []
     for dt in STEPS_1:
         run = hx.simulate(system, start, 10.0, dt=dt, formulation=SECOND)
-        g = np.asarray(system.constraint(run.q[-1], 10.0))
+        g = np.asarray(system.constraint(run.q[-1], jnp.asarray(10.0)))
         ours.append(np.concatenate([run.q[-1], run.v[-1], run.lam[-1], g]))
     limit, order = extrapolated(ours)
     rows = []

@@ -113,7 +113,8 @@ PAIR = {"AMPC_3": hx.AdamsMoulton(3), "MAMPC_3": hx.ModifiedAdamsMoulton(3)}
 def damped(problem: Any, integrator: Any, h: float, alpha: float) -> Any:
     """10 s with critically damped constraints, alpha = beta."""
     method = hx.Baumgarte.critical(alpha)
-    return hx.simulate(*problem, 10.0, dt=h, formulation=method, integrator=integrator)
+    system, start = problem
+    return hx.simulate(system, start, 10.0, dt=h, formulation=method, integrator=integrator)
 
 
 def table_3(report: Report) -> dict[tuple[str, float], Any]:

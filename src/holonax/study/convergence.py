@@ -54,7 +54,7 @@ def convergence(
     system: System,
     start: Start,
     t_end: float,
-    dt: Sequence[float],
+    dt: Sequence[float] | np.ndarray,
     *,
     formulation: Formulation,
     integrator: Any = None,
@@ -112,7 +112,7 @@ def _reference_multipliers(
 def condition_numbers(
     system: System,
     start: Start,
-    dt: Sequence[float],
+    dt: Sequence[float] | np.ndarray,
     *,
     formulation: Formulation,
     integrator: Any = None,

@@ -1,0 +1,50 @@
+"""The command line: what it lists, what it writes, and how it refuses."""
+
+import subprocess
+import sys
+
+import pytest
+
+import holonax as hx
+from holonax import cli, papers
+
+
+def test_papers_are_listed(capsys):
+    assert cli.main(["papers"]) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in papers.PAPERS)
+
+
+def test_a_paper_is_recomputed_into_a_folder(capsys, tmp_path):
+    assert cli.main(["papers", "haug1997", "--quick", "--out", str(tmp_path)]) == 0
+    assert "ours only" in capsys.readouterr().out
+    assert (tmp_path / "haug1997" / "index.html").exists()
+
+
+def test_an_unknown_paper_is_one_line(capsys, tmp_path):
+    assert cli.main(["papers", "nobody1900", "--out", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("holonax: papers: 'nobody1900' is not one of welch2007")
+    assert error.count("\n") == 1
+
+
+def test_methods_are_listed_and_filtered(capsys):
+    assert cli.main(["methods", "rattle"]) == 0
+    (line,) = capsys.readouterr().out.strip().splitlines()
+    assert "Index3" in line and "Rattle" in line
+
+
+def test_no_command_shows_usage(capsys):
+    with pytest.raises(SystemExit):
+        cli.main([])
+    assert "usage: holonax" in capsys.readouterr().err
+
+
+def test_the_installed_command_says_its_version():
+    run = subprocess.run(
+        [sys.executable, "-m", "holonax.cli", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert hx.__version__ in run.stdout
