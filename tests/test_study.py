@@ -94,6 +94,15 @@ def test_welch_under_gravity_is_stable_up_to_the_root_of_two_by_the_frequency():
     assert radius(1.01 * limit) > 1 + 1e-3
 
 
+@pytest.mark.parametrize("dt", [0.1, 10.0])
+def test_growth_is_found_at_any_step_size(dt):
+    """Heun's method on an undamped oscillation: |R(iωh)|^2 = 1 + (ωh)^4 / 4, however large."""
+    system, start, frequencies = hanging_pendulum()
+    z = dt * frequencies.max()
+    radius = study.spectral_radius(hx.Index1(), hx.Heun(), dt, system=system, q=start.q)
+    assert radius == pytest.approx(np.sqrt(1 + z**4 / 4), rel=1e-6)
+
+
 @pytest.mark.parametrize("gain", [0.5, 1.0, 1.9, 2.1])
 @pytest.mark.parametrize("dt", [1e-3, 0.1])
 def test_baumgarte_tied_to_the_step_has_the_same_radius_at_every_step_size(gain, dt):

@@ -62,8 +62,10 @@ def _step_matrix(system: System, formulation: Any, solver: Any, q: Array, dt: Ar
         y, _, _, state, _ = solver.step(terms, t, t + dt, now[0], context, now[1], True)
         return jax.tree.map(jnp.asarray, (y, state))
 
-    start = jax.tree.map(jnp.asarray, (y, state))
-    rest = jax.lax.fori_loop(0, _HISTORY, lambda n, x: step(n * jnp.ones(()), x), start)
+    y, state = jax.tree.map(jnp.asarray, (y, state))
+    # The history is one of rest: an unstable method would make a motion of its rounding.
+    state = jax.lax.fori_loop(0, _HISTORY, lambda n, x: step(n * jnp.ones(()), (y, x))[1], state)
+    rest = (y, state)
     moving, fixed = eqx.partition(rest, eqx.is_inexact_array)
     flat, unravel = ravel_pytree(moving)
 
