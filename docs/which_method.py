@@ -1,8 +1,8 @@
 """Work and precision of every legal pair of methods: the measurements of docs/which-method.md.
 
 Each pair runs each mechanism at a few step sizes; its error against a run of order 8 and the time
-of the second run, which has nothing left to compile, are kept in docs/data/which_method.json. The
-figures and the tables of the page are drawn from that file:
+of the second run, which has nothing left to compile, are kept in docs/data, a file for each
+mechanism. The figures and the tables of the page are drawn from them:
 
     python docs/which_method.py            measure what is missing, then draw
     python docs/which_method.py --draw     draw only
@@ -22,7 +22,7 @@ from holonax import examples
 from holonax.papers.drawing import COLOURS, MARKERS, STYLES, canvas
 
 HERE = Path(__file__).resolve().parent
-DATA = HERE / "data" / "which_method.json"
+DATA = HERE / "data"
 PAGE = HERE / "which-method.md"
 # name: (make, end time [s], the step [s] of a method of order 4 to begin with)
 MECHANISMS = {
@@ -70,36 +70,43 @@ def first_steps(order, t_end, dt):
     return max(round(t_end / SAMPLES / (dt * factor)), 1)
 
 
-def measure(data, only=None):
-    for name, (make, t_end, dt) in MECHANISMS.items():
-        if only and name != only:
+def data_file(name):
+    return DATA / f"work-precision-{name.replace(' ', '-')}.json"
+
+
+def measured(name):
+    path = data_file(name)
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def measure(name):
+    """Fill in the pairs that are missing, writing after each."""
+    make, t_end, dt = MECHANISMS[name]
+    done = measured(name)
+    system, start = make()
+    problem = (system, start, t_end)
+    exact = None
+    for method in hx.methods():
+        key = "/".join(label(method))
+        if key in done:
             continue
-        done = data.setdefault(name, {})
-        system, start = make()
-        problem = (system, start, t_end)
-        steps = max(round(20 * t_end / SAMPLES / dt), 1)
-        exact = None
-        for method in hx.methods():
-            key = "/".join(label(method))
-            if key in done:
-                continue
-            if exact is None:
-                exact = run(problem, hx.PostStabilized("both", passes=2), hx.Dop853(), steps)
-            points = []
-            n = first_steps(method.orders[0], t_end, dt)
-            for k in range(5):
-                pair = (problem, method.formulation, method.integrator, n * 2**k)
-                first = run(*pair)
-                again = [first] if k else []
-                again += [run(*pair)]
-                seconds = min(r.stats["wall_time"] for r in again)
-                points.append((SAMPLES * n * 2**k, error(again[-1], exact), seconds))
-                if seconds > 1.0 or points[-1][1] < 1e-11:
-                    break
-            done[key] = points
-            print(name, key, [f"{e:.1e}/{s:.1e}s" for _, e, s in points], flush=True)
-            DATA.parent.mkdir(exist_ok=True)
-            DATA.write_text(json.dumps(data))
+        if exact is None:
+            steps = max(round(20 * t_end / SAMPLES / dt), 1)
+            exact = run(problem, hx.PostStabilized("both", passes=2), hx.Dop853(), steps)
+        points = []
+        n = first_steps(method.orders[0], t_end, dt)
+        run(problem, method.formulation, method.integrator, n)  # compiles
+        for steps in n * 2 ** np.arange(5):
+            pair = (problem, method.formulation, method.integrator, int(steps))
+            results = [run(*pair) for _ in range(3)]
+            seconds = min(r.stats["wall_time"] for r in results)
+            points.append((SAMPLES * int(steps), error(results[-1], exact), seconds))
+            if seconds > 0.5 or points[-1][1] < 1e-11:
+                break
+        done[key] = points
+        print(name, key, [f"{e:.1e}/{s:.1e}s" for _, e, s in points], flush=True)
+        DATA.mkdir(exist_ok=True)
+        data_file(name).write_text(json.dumps(done, indent=0))
 
 
 def family(integrator):
@@ -181,9 +188,11 @@ def main():
     parser.add_argument("--draw", action="store_true", help="draw only")
     parser.add_argument("--only", help="one mechanism")
     arguments = parser.parse_args()
-    data = json.loads(DATA.read_text()) if DATA.exists() else {}
+    names = [arguments.only] if arguments.only else list(MECHANISMS)
     if not arguments.draw:
-        measure(data, arguments.only)
+        for name in names:
+            measure(name)
+    data = {name: measured(name) for name in MECHANISMS if data_file(name).exists()}
     draw(data)
     mark = re.compile(r"(<!-- measured -->\n).*(<!-- end -->)", re.DOTALL)
     text = PAGE.read_text()

@@ -200,3 +200,8 @@ def test_undamped_multipliers_are_refused(integrator, option):
     system, start = examples.two_link_arm("II")
     with pytest.raises(ValueError, match=f"{option}.*does not damp.*Legal.*GeneralizedAlpha"):
         hx.simulate(system, start, 0.1, dt=1e-2, formulation=hx.Index3(), integrator=integrator)
+
+
+def test_a_formulation_is_shown_as_one_would_make_it():
+    assert repr(hx.Index3()) == "Index3('physical')"
+    assert repr(hx.Index3("none", condition=True)) == "Index3('none', condition=True)"

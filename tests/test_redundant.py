@@ -285,6 +285,19 @@ def test_a_bar_too_many_is_named_with_those_it_shares_its_load_with():
     assert diagnosis_of(parallelogram(1.0)).redundant == 0
 
 
+@pytest.mark.parametrize(
+    "formulation",
+    [hx.GGL(), hx.Index2(), hx.Index3(), hx.Overdetermined(), hx.ProjectedInvariants()],
+    ids=lambda f: type(f).__name__,
+)
+def test_undetermined_multipliers_are_refused_by_the_names_of_the_joints(
+    two_hinged_door, formulation
+):
+    system, start = two_hinged_door
+    with pytest.raises(ValueError, match=r"hinge 0.*hinge 1.*PostStabilized"):
+        hx.simulate(system, start, 0.1, dt=1e-2, formulation=formulation)
+
+
 def test_a_loop_that_cannot_close_is_refused_by_the_names_of_its_joints():
     model = hx.Model()
     model.planar_body("left", hx.rod(0.3, mass=1.0), position=(0.1, 0.1), angle=0.8)

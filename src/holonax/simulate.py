@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import integrator as integrators
-from ._messages import shown
+from ._messages import listed, shown
 from .consistent import Start, consistent, constraint_rows, finite_number
 from .formulation import Formulation, PostStabilized, StepContext
 from .integrator import Dopri5, StabilizedSolver
@@ -229,10 +229,23 @@ def simulate(
         )
     every, times = _save_plan(save, start.t, t_end)
     if start.redundant:
+        if formulation.kind in ("dae", "index3"):
+            raise ValueError(_redundancy(formulation, start))
         system = system.with_redundant_constraints()
     if times is None and tolerance is None:
         step = (t_end - start.t) / max(np.ceil((t_end - start.t) / step * (1 - 1e-9)), 1.0)
     return _run(system, start, t_end, step, tolerance, formulation, integrator, every, times)
+
+
+def _redundancy(formulation: Formulation, start: Start) -> str:
+    joints = start.diagnosis.shared_by if start.diagnosis is not None else ()
+    among = f" (among {listed(joints)})" if joints else ""
+    return (
+        f"simulate: {type(formulation).__name__} solves for the multipliers of all constraints, "
+        f"which redundant ones{among} leave undetermined. Remove those, or use a formulation that "
+        'takes them, such as PostStabilized("both"), CoordinateProjection() or '
+        "CoordinatePartitioning()."
+    )
 
 
 def _tolerance(

@@ -18,6 +18,7 @@ which kinds it takes:
 from __future__ import annotations
 
 import abc
+import dataclasses
 import inspect
 import math
 from typing import Any, ClassVar, NamedTuple
@@ -62,9 +63,10 @@ class Formulation(eqx.Module):
     def __repr__(self) -> str:
         """As one would make it: the first option, and others that differ from their default."""
         options = inspect.signature(type(self).__init__).parameters.values()
+        stored = {field.name for field in dataclasses.fields(self)}
         parts = []
         for option in options:
-            if option.name not in self.__dataclass_fields__:
+            if option.name not in stored:
                 continue
             text = shown_option(getattr(self, option.name))
             if not parts:
