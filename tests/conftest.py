@@ -13,6 +13,11 @@ os.environ.setdefault(
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
+# Nor is the code generated for them run long enough to be worth much optimisation.
+_FLAG = "--xla_backend_optimization_level"
+if _FLAG not in os.environ.get("XLA_FLAGS", ""):
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_FLAG}=0".strip()
+
 # The first example of a property test may have to compile, so there is no deadline.
 settings.register_profile("holonax", deadline=None, derandomize=True)
 settings.load_profile("holonax")

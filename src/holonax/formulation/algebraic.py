@@ -89,6 +89,9 @@ class AlgebraicEnforcement(Formulation):
         p = 1 if self.scheme == "printed" else self.order
         return p, p, 1
 
+    def drift_orders(self, integrator: Any) -> tuple[float, float]:
+        return self.order + 1, self.order
+
     def accelerations(self, context: StepContext, t: Array, state: State) -> tuple[Array, Array]:
         return context.system.accelerations(*state, t)
 
