@@ -172,13 +172,13 @@ class Model(
         self,
         t_end: float,
         *,
-        dt: float,
+        dt: float | None = None,
         t: float = 0.0,
         hold: Sequence[str] = (),
         hold_velocity: Sequence[str] = (),
         **options: Any,
     ) -> Result:
-        """Build and simulate to `t_end` [s]; `options` are those of `holonax.simulate`."""
+        """Build and simulate to `t_end` [s]; `dt` and `options` are those of `holonax.simulate`."""
         system, start = self.build(t=t, hold=hold, hold_velocity=hold_velocity)
         return simulate(system, start, t_end, dt=dt, **options)
 
