@@ -17,7 +17,7 @@ def test_papers_are_listed(capsys):
 
 def test_a_paper_is_recomputed_into_a_folder(capsys, tmp_path):
     assert cli.main(["papers", "haug1997", "--quick", "--out", str(tmp_path)]) == 0
-    assert "ours only" in capsys.readouterr().out
+    assert "2 are ours only" in capsys.readouterr().out
     assert (tmp_path / "haug1997" / "index.html").exists()
 
 

@@ -33,9 +33,8 @@ def _papers(arguments: argparse.Namespace) -> int:
     for name in names:
         report = reproduce(name, out=arguments.out, quick=arguments.quick)
         reports.append(report)
-        verdicts = ", ".join(f"{n} {kind}" for kind, n in report.summary().items())
         where = Path(arguments.out) / name / "index.html"
-        print(f"{name}: {verdicts}; {report.seconds:.0f} s; {where}", flush=True)
+        print(f"{name}: {report.verdicts()}; {report.seconds:.0f} s; {where}", flush=True)
     if len(reports) > 1:
         print(write_index(reports, arguments.out))
     return 0

@@ -49,8 +49,7 @@ def write_index(reports: list[Report], out: str | Path) -> Path:
     """An index.html over several reports in the folder `out`."""
     rows = "".join(
         f'<li><a href="{r.paper}/index.html">{PAPERS[r.paper]}</a>: '
-        + ", ".join(f"{n} {kind}" for kind, n in r.summary().items())
-        + f" ({r.seconds:.0f} s)</li>"
+        + f"{r.verdicts()} ({r.seconds:.0f} s)</li>"
         for r in reports
     )
     path = Path(out) / "index.html"

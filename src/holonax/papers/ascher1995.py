@@ -13,8 +13,8 @@ from .report import Figure, Report, Row, Table, Text
 
 CITATION = (
     "Ascher, U. M., Chin, H., Petzold, L. R., Reich, S.: Stabilization of constrained mechanical "
-    "systems with DAEs and invariant manifolds, 1995. Equation, table and figure numbers are the "
-    "paper's."
+    "systems with DAEs and invariant manifolds, 1995, doi:10.1080/08905459508905232. "
+    "Equation, table and figure numbers are the paper's."
 )
 
 BAUMGARTE = hx.Baumgarte.from_polynomial  # (alpha_1, alpha_0)

@@ -15,8 +15,8 @@ from .report import Figure, Report, Row, Table, Text
 
 CITATION = (
     "Bauchau, O. A., Epple, A., Bottasso, C. L.: Scaling of constraints and augmented Lagrangian "
-    "formulations in multibody dynamics simulations, 2009. Equation, table and figure numbers are "
-    "the paper's."
+    "formulations in multibody dynamics simulations, 2009, doi:10.1115/1.3079826. Equation, "
+    "table and figure numbers are the paper's."
 )
 
 SCALINGS: dict[str, Any] = {"no scaling": "none", "scaling 1": "unit", "scaling 2": "physical"}

@@ -22,7 +22,7 @@ CLOSE = 0.05  # relative difference up to which a number matches "within" it
 SAME_MAGNITUDE = 5.0  # factor up to which two numbers are of one order of magnitude
 
 MATCHES = "matches"
-WITHIN = "matches within"
+WITHIN = "matches within"  # ... so many per cent
 MAGNITUDE = "matches in order of magnitude"
 NOT = "not reproducible"
 OURS = "ours only"
@@ -141,6 +141,13 @@ class Report:
             out[(exactly or begins)[0]] += 1
         return {kind: n for kind, n in out.items() if n}
 
+    def verdicts(self) -> str:
+        """The summary in words."""
+        words = {WITHIN: f"match within {CLOSE:.0%}", MATCHES: "match to the printed digits"}
+        words |= {MAGNITUDE: "match in order of magnitude", OURS: "are ours only"}
+        words |= {NOT: "are not reproducible"}
+        return ", ".join(f"{n} {words[kind]}" for kind, n in self.summary().items())
+
     def write(self, folder: Path) -> None:
         """report.md, index.html, results.json and the pictures, all in `folder`."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -164,18 +171,20 @@ def _json(x: float) -> float | str:
     return float(x) if math.isfinite(x) else str(x)
 
 
-def number(x: float) -> str:
-    """A number as tables show it: six digits, blow-ups as such."""
+def number(x: float, printed: str | None = None) -> str:
+    """A number as tables show it: with a digit more than `printed` has, and at least four."""
     if not math.isfinite(x):
         return "blow-up" if math.isnan(x) else "no limit"
     if x == int(x) and abs(x) < 1e7:
         return str(int(x))
-    return f"{x:.6g}"
+    mantissa = (printed or "").lower().partition("e")[0]
+    digits = len(re.sub(r"\D", "", mantissa).lstrip("0"))
+    return f"{x:.{min(max(digits + 1, 4), 16)}g}"
 
 
 def _cells(row: Row) -> tuple[str, str, str, str, str]:
     ratio = "" if row.ratio is None else f"{row.ratio:.4g}"
-    return row.name, row.published or "–", number(row.ours), ratio, row.verdict
+    return row.name, row.published or "–", number(row.ours, row.published), ratio, row.verdict
 
 
 def _settings(settings: Mapping[str, Any]) -> str:
@@ -183,9 +192,8 @@ def _settings(settings: Mapping[str, Any]) -> str:
 
 
 def _headline(report: Report) -> Iterable[str]:
-    verdicts = ", ".join(f"{n} {kind}" for kind, n in report.summary().items())
     yield f"holonax {__version__}, {report.seconds:.0f} s" + (", quick" if report.quick else "")
-    yield f"{len(report.rows)} numbers: {verdicts}" if report.rows else "figures only"
+    yield f"{len(report.rows)} numbers: {report.verdicts()}" if report.rows else "figures only"
 
 
 _HEAD = ("quantity", "published", "ours", "ratio", "verdict")

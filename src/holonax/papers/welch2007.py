@@ -13,8 +13,9 @@ from .drawing import canvas, finish, lines
 from .report import Figure, Report, Row, Table, Text
 
 CITATION = (
-    "Welch, S. W. J., Hong, M., Trapp, J., Choi, M.-H.: Second-order algebraic constraint "
-    "enforcement for multibody dynamics, 2007. Equation, table and figure numbers are the paper's."
+    "Welch, S. W. J., Hong, M., Trapp, J. A., Choi, M.-H.: Parameter-free second-order numerical "
+    "scheme for constrained multibody dynamic systems, 2007, doi:10.2514/1.28708. Equation, table "
+    "and figure numbers are the paper's."
 )
 
 FIRST = hx.AlgebraicEnforcement(1)

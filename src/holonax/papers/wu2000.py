@@ -13,9 +13,10 @@ from .drawing import COLOURS, STYLES, canvas, finish, lines
 from .report import Figure, Report, Row, Table
 
 CITATION = (
-    "Wu, S.-D., Chiou, J.-C., Lin, Y.-C.: Modified Adams–Moulton predictor–corrector method in "
-    "solving multibody dynamical systems, 2000. AMPC_m is `AdamsMoulton(m)`, MAMPC_m "
-    "`ModifiedAdamsMoulton(m)`; equation, table and figure numbers are the paper's."
+    "Wu, S. D., Chiou, J. C., Lin, Y. C.: Modified Adams–Moulton predictor–corrector method in "
+    "solving multibody dynamical systems, 2000, doi:10.1081/SME-100100618. AMPC_m is "
+    "`AdamsMoulton(m)`, MAMPC_m `ModifiedAdamsMoulton(m)`; equation, table and figure numbers are "
+    "the paper's."
 )
 
 
