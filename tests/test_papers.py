@@ -143,23 +143,28 @@ def test_an_unknown_paper_is_refused():
 # -- Andrews' mechanism by every family of methods, against the well-known reference
 
 
-def test_every_family_of_methods_reaches_the_reference_of_andrews():
-    from holonax.papers.ascher1995 import FAMILIES, squeezer_error
+def check_family(name):
+    """What halving the step still changes bounds the error, beyond the reference's own; three times
+    it, because parts of an error may turn their sign from step to step (Welch's velocities)."""
+    from holonax.papers.ascher1995 import FAMILIES, squeezer_errors
 
-    name = "S-both², order 8"
-    error, change = squeezer_error(*FAMILIES[name])
-    assert error < 2e-9 + change
+    errors = squeezer_errors(*FAMILIES[name])
+    for what, floor in (("angles", 2e-9), ("rates", 1e-7)):
+        error, change = errors[what]
+        assert error < floor + 3 * change, (name, what)
+        assert error < 1e-3, (name, what)
+
+
+def test_the_best_family_of_methods_reaches_the_reference_of_andrews():
+    check_family("S-both², order 8")
 
 
 @pytest.mark.slow
-def test_every_other_family_too():
-    from holonax.papers.ascher1995 import FAMILIES, squeezer_error
+def test_every_family_of_methods_reaches_the_reference_of_andrews():
+    from holonax.papers.ascher1995 import FAMILIES
 
-    for name, method in FAMILIES.items():
-        error, change = squeezer_error(*method)
-        # what halving the step still changes bounds the error, beyond the reference's own
-        assert error < 2e-9 + change, name
-        assert error < 1e-4, name
+    for name in FAMILIES:
+        check_family(name)
 
 
 @pytest.mark.slow
