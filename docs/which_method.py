@@ -113,6 +113,10 @@ def family(integrator):
     return next(k for k, names in FAMILIES.items() if integrator in names)
 
 
+def picture(name):
+    return f"work-precision-{name.replace(' ', '-')}.png"
+
+
 def draw(data):
     for name, pairs in data.items():
         formulations = sorted({key.split("/")[0] for key in pairs})
@@ -146,7 +150,7 @@ def draw(data):
         figure.legend(
             [handles[i] for i in order], order, loc="outside lower center", ncols=7, fontsize=8
         )
-        path = HERE / "images" / f"work-precision-{name.replace(' ', '-')}.png"
+        path = HERE / "images" / picture(name)
         figure.savefig(path, dpi=130)
         print(path)
 
@@ -164,8 +168,11 @@ def time_to(points, target):
 def tables(data):
     """For each mechanism and accuracy the five fastest pairs, and each formulation's best."""
     lines = []
+    every = len(hx.methods())
     for name, pairs in data.items():
-        lines += [f"### {name}", "", "| error | fastest pairs |", "|---|---|"]
+        lines += [f"### {name}", "", f"{len(pairs)} of {every} pairs measured.", ""]
+        lines += [f"![Error against time, {name}](images/{picture(name)})", ""]
+        lines += ["| error | fastest pairs |", "|---|---|"]
         for target in TARGETS:
             times = sorted((time_to(points, target), key) for key, points in pairs.items())
             best = [f"{k.replace('/', ' + ')} ({t * 1e3:.3g} ms)" for t, k in times[:5] if t < 1e9]
