@@ -11,6 +11,7 @@ import pytest
 
 import holonax as hx
 from holonax import examples as ready
+from holonax.papers.ascher1995 import SQUEEZER
 from references import SAMPLES, Samples, integrate, minimal, observed_order, rms, rods
 
 matplotlib.use("Agg")
@@ -160,18 +161,6 @@ def test_pendulum_with_spring_oscillates_harmonically():
     np.testing.assert_allclose(run.q[:, :2], bob, rtol=0, atol=0.4e-6)
     # k phi = lam2 l, and the rod carries the centripetal force 2 lam1 l
     np.testing.assert_allclose(run.lam[:, 1], 30.0 * phi / 0.5, rtol=0, atol=24e-6)
-
-
-# Test Set for IVP Solvers, at t = 0.03 s, for the start of Hairer and Wanner
-SQUEEZER = [
-    15.81077119629904,
-    -15.75637105984298,
-    0.04082224013073101,
-    -0.5347301163226948,
-    0.5244099658805304,
-    0.5347301163226948,
-    1.048080741042263,
-]
 
 
 def squeezer_angles(run):
