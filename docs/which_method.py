@@ -106,7 +106,8 @@ def measure(name):
         done[key] = points
         print(name, key, [f"{e:.1e}/{s:.1e}s" for _, e, s in points], flush=True)
         DATA.mkdir(exist_ok=True)
-        data_file(name).write_text(json.dumps(done, indent=0))
+        lines = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in done.items())
+        data_file(name).write_text("{\n" + ",\n".join(lines) + "\n}\n")  # a line for each pair
 
 
 def family(integrator):
