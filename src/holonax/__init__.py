@@ -3,10 +3,19 @@
 Importing holonax switches JAX to 64 bit and asks its CPU backend for compiled small loops.
 """
 
-from . import _config, examples, study  # noqa: F401  _config first: it sets JAX up before it computes
+from . import _config, analysis, examples, study  # noqa: F401  _config first: it sets JAX up before it computes
 from ._version import __version__
+from .analysis import (
+    Equilibrium,
+    Linearization,
+    equilibrium,
+    inverse_dynamics,
+    kinematics,
+    linearize,
+)
 from .consistent import ConstraintError, Start, consistent
 from .diagnosis import Diagnosis, diagnose
+from .events import Event, Impact, Occurrence
 from .formulation import (
     GGL,
     AlgebraicEnforcement,
@@ -83,16 +92,20 @@ __all__ = [
     "Dop853",
     "Dopri5",
     "Energy",
+    "Equilibrium",
     "Euler",
+    "Event",
     "FunctionSystem",
     "GGL",
     "GeneralizedAlpha",
     "HHT",
     "Heun",
+    "Impact",
     "ImplicitMidpoint",
     "Index1",
     "Index2",
     "Index3",
+    "Linearization",
     "MassProperties",
     "Method",
     "Midpoint",
@@ -101,6 +114,7 @@ __all__ = [
     "ModifiedAdamsMoulton",
     "Newmark",
     "NullSpace",
+    "Occurrence",
     "Overdetermined",
     "Penalty",
     "PostStabilized",
@@ -120,6 +134,7 @@ __all__ = [
     "Vec2",
     "Vec3",
     "__version__",
+    "analysis",
     "animate",
     "box",
     "composite",
@@ -127,7 +142,11 @@ __all__ = [
     "cylinder",
     "diagnose",
     "disc",
+    "equilibrium",
     "examples",
+    "inverse_dynamics",
+    "kinematics",
+    "linearize",
     "methods",
     "plot",
     "point_mass",

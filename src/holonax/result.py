@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -12,9 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.integrate
 
-from .consistent import Start
+from .consistent import Start, constraint_rows
+from .dense import interpolate
 from .diagnosis import DENSE_LIMIT
+from .events import Occurrence
 from .formulation import StepContext
+from .integrator.base import FullState
 from .system.base import System
 from .system.dense import smallest_multipliers
 
@@ -46,6 +50,21 @@ def _accelerations(system: System, extra: Any, t: Any, q: Any, v: Any) -> tuple[
     return a, lam
 
 
+def _at_states(fun: Any, system: System, extra: Any, t: Any, q: Any, v: Any) -> Any:
+    """`fun` at each of the given states, in chunks of fixed size."""
+    n = t.size
+    pad = -n % _CHUNK
+    fill = lambda x: np.concatenate([x, np.repeat(x[-1:], pad, axis=0)])  # noqa: E731
+    t, q, v = fill(t), fill(q), fill(v)
+    parts = [
+        jax.tree.map(
+            np.asarray, _mapped(fun, system, extra, *(x[k : k + _CHUNK] for x in (t, q, v)))
+        )
+        for k in range(0, t.size, _CHUNK)
+    ]
+    return jax.tree.map(lambda *x: np.concatenate(x)[:n], *parts)
+
+
 @dataclass(frozen=True)
 class Energy:
     """Energies over time [J]; `work` is that done by everything without a potential."""
@@ -65,107 +84,348 @@ class Energy:
         return self.total - self.total[0] - self.work
 
 
+@dataclass(frozen=True, eq=False)
+class Leg:
+    """What a part of a run was computed with; `dt` is the step for equal ones [s]."""
+
+    system: System
+    formulation: Any
+    integrator: Any
+    dt: float
+
+
+class States:
+    """The states a run has saved, and the leg each belongs to."""
+
+    def __init__(self) -> None:
+        self.legs: list[Leg] = []
+        self.parts: list[tuple[int, np.ndarray, Any]] = []
+        self.first = 0.0  # when the run began
+        self.latest = -np.inf  # the time of the latest saved state
+        self.jump = False  # whether the state has changed since
+        self.pending: Any = ()  # steps that dense output has not done with
+
+    def leg(self, leg: Leg) -> int:
+        """The number of a leg, a new one unless it goes on with what was used before."""
+        for k, old in enumerate(self.legs):
+            same = old.system is leg.system and old.formulation is leg.formulation
+            if same and old.integrator is leg.integrator and old.dt == leg.dt:
+                self._leg = k
+                return k
+        self.legs.append(leg)
+        self._leg = len(self.legs) - 1
+        return self._leg
+
+    def start(self, leg: Leg, t: float, y: Any, *, wanted: bool) -> None:
+        """Begin a stretch of the motion, with its first state if that is wanted."""
+        self.leg(leg)
+        if wanted and (t > self.latest or self.jump):
+            self._keep(np.array([t]), jax.tree.map(lambda x: np.asarray(x)[None], y))
+        self.jump = False
+
+    def add(self, ts: np.ndarray, ys: Any) -> None:
+        """More states of the present leg."""
+        if ts.size:
+            self._keep(ts, jax.tree.map(np.asarray, ys))
+
+    def last(self, t: float, y: Any) -> None:
+        """The state a run ends with, unless it is there."""
+        if t > self.latest:
+            self._keep(np.array([t]), jax.tree.map(lambda x: np.asarray(x)[None], y))
+
+    def _keep(self, ts: np.ndarray, ys: Any) -> None:
+        self.parts.append((self._leg, ts, ys))
+        self.latest = float(ts[-1])
+
+    def arrays(self) -> dict[str, Any]:
+        """t, q, v, the leg of each state, and what each leg has solved for beside (q, v)."""
+        solved = []
+        for k in range(len(self.legs)):
+            own = [ys for leg, _, ys in self.parts if leg == k]
+            full = bool(own) and all(isinstance(ys, FullState) for ys in own)
+            solved.append(jax.tree.map(lambda *x: np.concatenate(x), *own) if full else None)
+        return {
+            "t": np.concatenate([ts for _, ts, _ in self.parts]),
+            "q": np.concatenate([ys[0] for _, _, ys in self.parts]),
+            "v": np.concatenate([ys[1] for _, _, ys in self.parts]),
+            "leg": np.concatenate([np.full(ts.size, leg) for leg, ts, _ in self.parts]),
+            "solved": tuple(solved),
+            "legs": tuple(self.legs),
+        }
+
+
 @dataclass(eq=False)
 class Result:
     """A trajectory and how it came about.
 
     `t` (n,), `q` (n, nq), `v` (n, nv) are the saved states; `lam` (n, rows) the multipliers and `a`
-    (n, nv) the accelerations that belong to them. `success`, `message` and `stats` say how the
-    run went. `result["name"]` gives the motion of a body.
+    (n, nv) the accelerations that belong to them. `success`, `status`, `message` and `stats` say
+    how the run went, `events` what happened on the way. `result["name"]` gives the motion of a
+    body. Where an event changes the state, both states are there, at the same time.
     """
 
     system: System
-    formulation: Any
-    integrator: Any
     start: Start
-    dt: float
     t: np.ndarray
     q: np.ndarray
     v: np.ndarray
+    leg: np.ndarray
+    legs: tuple[Leg, ...]
+    solved: tuple[Any, ...]
     success: bool
+    status: str
     message: str
     stats: dict[str, Any]
-    solved: Any = None
+    events: list[Occurrence]
+
+    @staticmethod
+    def single(
+        leg: Leg,
+        start: Start,
+        t: np.ndarray,
+        states: Any,
+        *,
+        success: bool,
+        message: str,
+        stats: dict[str, Any],
+    ) -> Result:
+        """A result computed with one leg from beginning to end; `states` are (q, v), or a
+        `FullState`, over the times `t`. `stats` are at least "steps", "wall_time", "compiled"."""
+        saved = States()
+        saved.start(leg, start.t, (start.q, start.v), wanted=False)
+        saved.add(np.asarray(t), states)
+        return Result(
+            system=leg.system,
+            start=start,
+            success=success,
+            status="end" if success else "failure",
+            message=message,
+            stats={"dt": leg.dt, "saved": "steps", **stats},
+            events=[],
+            **saved.arrays(),
+        )
+
+    @property
+    def formulation(self) -> Any:
+        """How the constraints were enforced, at the end."""
+        return self.legs[-1].formulation
+
+    @property
+    def integrator(self) -> Any:
+        """How time was integrated, at the end."""
+        return self.legs[-1].integrator
+
+    @property
+    def dt(self) -> float:
+        """The step [s]; the mean one where steps were chosen by their error."""
+        return self.stats["dt"]
 
     def _evaluate(self, fun: Any, extra: Any = None) -> Any:
-        """`fun` at every saved state, compiled once for chunks of fixed size."""
-        n = self.t.size
-        pad = -n % min(_CHUNK, max(n, 1)) if n > _CHUNK else _CHUNK - n
-        fill = lambda x: np.concatenate([x, np.repeat(x[-1:], pad, axis=0)])  # noqa: E731
-        t, q, v = fill(self.t), fill(self.q), fill(self.v)
-        parts = [
-            jax.tree.map(
-                np.asarray,
-                _mapped(fun, self.system, extra, *(x[k : k + _CHUNK] for x in (t, q, v))),
-            )
-            for k in range(0, t.size, _CHUNK)
-        ]
-        return jax.tree.map(lambda *x: np.concatenate(x)[:n], *parts)
+        """`fun` at every saved state, compiled once for chunks of fixed size.
+
+        `extra(leg)` is what the function is given beside the system and the state.
+        """
+        out = None
+        for k, leg in enumerate(self.legs):
+            at = np.flatnonzero(self.leg == k)
+            if not at.size:
+                continue
+            own = None if extra is None else extra(leg)
+            values = _at_states(fun, leg.system, own, self.t[at], self.q[at], self.v[at])
+            if at.size == self.t.size:
+                return values
+            if out is None:
+                out = jax.tree.map(lambda x: np.zeros((self.t.size, *x.shape[1:])), values)
+            jax.tree.map(lambda whole, part, at=at: whole.__setitem__(at, part), out, values)
+        return out
+
+    def _rows(self, leg: Leg) -> Any:
+        """Where the constraint rows of a leg are among all of the mechanism's."""
+        return leg.system.rows_of_all()
+
+    def _spread(self, parts: Any) -> np.ndarray:
+        """Multipliers of each leg as rows of the whole mechanism; zero for released joints."""
+        if len(self.legs) == 1 and isinstance(self._rows(self.legs[0]), slice):
+            return parts(0, self.legs[0], slice(None))
+        width = self._all_rows
+        out = np.zeros((self.t.size, width))
+        for k, leg in enumerate(self.legs):
+            at = np.flatnonzero(self.leg == k)
+            if at.size:
+                rows = self._rows(leg)
+                columns = np.arange(width) if isinstance(rows, slice) else rows
+                out[np.ix_(at, columns)] = parts(k, leg, at)
+        return out
 
     @cached_property
-    def _multipliers(self) -> np.ndarray | None:
-        """The multipliers among what the method solved for; None if they are not."""
-        if self.solved is None:
+    def _all_rows(self) -> int:
+        return constraint_rows(self.system, self.start.q, self.start.v)
+
+    def _solved_multipliers(self, k: int) -> np.ndarray | None:
+        """The multipliers among what leg k solved for; None if they are not."""
+        if self.solved[k] is None:
             return None
-        solved = self.formulation.multipliers(self.solved.z.T, self.start.lam.shape[0])
-        return None if solved is None else np.asarray(solved).T
+        leg = self.legs[k]
+        rows = constraint_rows(leg.system, self.start.q, self.start.v)
+        found = leg.formulation.multipliers(self.solved[k].z.T, rows)
+        return None if found is None else np.asarray(found).T
 
     @cached_property
     def _accelerations(self) -> tuple[np.ndarray, np.ndarray]:
-        return self._evaluate(_accelerations, (self.formulation, jnp.asarray(self.dt)))
+        """(a, lam) of the states, by their own leg's formulation."""
+        a = np.zeros_like(self.v)
+        lam: dict[int, np.ndarray] = {}
+        for k, leg in enumerate(self.legs):
+            at = np.flatnonzero(self.leg == k)
+            if at.size:
+                extra = leg.formulation, jnp.asarray(leg.dt)
+                states = self.t[at], self.q[at], self.v[at]
+                a[at], lam[k] = _at_states(_accelerations, leg.system, extra, *states)
+        return a, self._spread(lambda k, leg, at: lam[k])
 
     @property
     def a(self) -> np.ndarray:
         """Accelerations v' at the saved states, shape (n, nv)."""
         # A method whose multipliers belong to the middle of a step has accelerations of there too.
-        if self.solved is None or self.integrator.multiplier_lag:
+        known = [
+            solved is not None and not leg.integrator.multiplier_lag
+            for solved, leg in zip(self.solved, self.legs, strict=True)
+        ]
+        if not any(known):
             return self._accelerations[0]
-        return self.solved.a
+        if len(self.legs) == 1:
+            return self.solved[0].a
+        out = np.array(self._accelerations[0])
+        for k, solved in enumerate(self.solved):
+            if known[k]:
+                out[self.leg == k] = solved.a
+        return out
 
-    @property
+    @cached_property
     def lam(self) -> np.ndarray:
         """Multipliers at the times `t_lam`, shape (n, rows); M v' = f - G^T lam.
 
-        For redundant constraints they are the minimum-norm ones.
+        For redundant constraints they are the minimum-norm ones; for joints that were released
+        they are zero.
         """
-        return self._accelerations[1] if self._multipliers is None else self._multipliers
+        solved = [self._solved_multipliers(k) for k in range(len(self.legs))]
+        if all(x is None for x in solved):
+            return self._accelerations[1]
+
+        def part(k: int, leg: Leg, at: Any) -> np.ndarray:
+            found = solved[k]
+            if found is not None:
+                return found
+            rows = self._rows(leg)
+            return self._accelerations[1][at][:, rows]
+
+        return self._spread(part)
 
     @property
     def t_lam(self) -> np.ndarray:
         """The times the multipliers belong to [s]; the saved times for most methods."""
-        if self._multipliers is None or not self.integrator.multiplier_lag:
+        lagging = [
+            leg.integrator.multiplier_lag if self._solved_multipliers(k) is not None else 0.0
+            for k, leg in enumerate(self.legs)
+        ]
+        if not any(lagging):
             return self.t
         # The steps that end at a saved time are equal since the one saved before it.
         span = np.diff(self.t, prepend=self.start.t)
         step = span / np.maximum(np.ceil(span / self.dt * (1 - 1e-9)), 1.0)
-        return self.t - self.integrator.multiplier_lag * step
+        return self.t - np.array(lagging)[self.leg] * step
+
+    def at(self, times: Any) -> tuple[np.ndarray, np.ndarray]:
+        """(q, v) at any times of the run [s], to the order of the method, constraints holding.
+
+        Needs a run that saved every step, ``save="steps"``. At the time of an event that changes
+        the state it is the one before.
+        """
+        times = np.atleast_1d(np.asarray(times, dtype=float))
+        if self.stats["saved"] != "steps":
+            raise ValueError(
+                "at: this run did not save every step, so there is nothing to interpolate between. "
+                'Run it with save="steps", or give the times as save.'
+            )
+        if times.ndim != 1 or not np.all((times >= self.t[0]) & (times <= self.t[-1])):
+            raise ValueError(
+                f"at: times must be a vector within the run, {self.t[0]:g} s to {self.t[-1]:g} s."
+            )
+        q, v = np.empty((times.size, self.q.shape[1])), np.empty((times.size, self.v.shape[1]))
+        for begin, end in self._stretches:
+            ts = self.t[begin:end]
+            inside = np.flatnonzero((times > ts[0]) & (times <= ts[-1]))
+            if begin == 0:
+                inside = np.flatnonzero((times >= ts[0]) & (times <= ts[-1]))
+            if not inside.size:
+                continue
+            if ts.size == 1:
+                q[inside], v[inside] = self.q[begin], self.v[begin]
+                continue
+            first = np.clip(np.searchsorted(ts, times[inside], side="left") - 1, 0, ts.size - 2)
+            leg = self.legs[int(self.leg[begin])]
+            states = self.q[begin:end], self.v[begin:end]
+            q[inside], v[inside] = interpolate(leg, ts, *states, times[inside], first)
+        return q, v
+
+    @cached_property
+    def _stretches(self) -> list[tuple[int, int]]:
+        """Where the motion is smooth: (first, last + 1) of the states between jumps and legs."""
+        new = (np.diff(self.t) <= 0) | (np.diff(self.leg) != 0)
+        cuts = [0, *(np.flatnonzero(new) + 1).tolist(), self.t.size]
+        out = []
+        for begin, end in itertools.pairwise(cuts):
+            # a change of method goes on from the last state of the one before
+            joined = begin > 0 and self.t[begin] > self.t[begin - 1]
+            out.append((begin - 1 if joined else begin, end))
+        return out
 
     @property
     def condition(self) -> np.ndarray:
         """Condition number of the Newton matrix of each saved step; zero where not asked for."""
-        return np.zeros_like(self.t) if self.solved is None else self.solved.condition
+        out = np.zeros_like(self.t)
+        for k, solved in enumerate(self.solved):
+            if solved is not None:
+                out[self.leg == k] = solved.condition
+        return out
 
     def drift(self, norm: float = np.inf) -> tuple[np.ndarray, np.ndarray]:
         """(|g|, |g'|) at every saved state, by default the largest component."""
-        g, rate = self._evaluate(_constraints)
         size = lambda x: (  # noqa: E731
             np.linalg.norm(x, ord=norm, axis=1) if x.shape[1] else np.zeros(x.shape[0])
         )
-        return size(g), size(rate)
+        sizes = np.zeros((2, self.t.size))
+        for k, leg in enumerate(self.legs):
+            at = np.flatnonzero(self.leg == k)
+            if at.size:
+                states = self.t[at], self.q[at], self.v[at]
+                g, rate = _at_states(_constraints, leg.system, None, *states)
+                sizes[:, at] = size(g), size(rate)
+        return sizes[0], sizes[1]
 
     @cached_property
     def energy(self) -> Energy:
         """Kinetic and potential energy, and the work of forces without a potential [J].
+
+        What an event changes at once, such as an impact, counts as work.
 
         The work is integrated over the saved states (Simpson's rule), so it is as accurate as
         they are dense.
         """
         kinetic, potential = self._evaluate(_energies)
         power = self._evaluate(_power)
-        if self.t.size < 2:
-            work = np.zeros_like(power)
-        else:
-            work = scipy.integrate.cumulative_simpson(power, x=self.t, initial=0.0)
+        work, done = np.zeros_like(power), 0.0
+        total = kinetic + potential
+        for begin, end in self._stretches:
+            if begin and self.t[begin] == self.t[begin - 1]:
+                done += total[begin] - total[begin - 1]  # what an event took, or gave
+            if end - begin > 1:
+                part = scipy.integrate.cumulative_simpson(
+                    power[begin:end], x=self.t[begin:end], initial=0.0
+                )
+                work[begin:end], done = done + part, done + part[-1]
+            else:
+                work[begin:end] = done
         return Energy(kinetic, potential, work)
 
     def momentum(self, about: Any = (0.0, 0.0, 0.0)) -> tuple[np.ndarray, np.ndarray]:
@@ -204,8 +464,7 @@ class Result:
         scale = max(abs(energy.total[0]), float(np.max(np.abs(energy.kinetic))), 1e-300)
         lines = [
             f"holonax result: {status}, {self.message}",
-            f"  method      {self.formulation!r} with {type(self.integrator).__name__}"
-            f", dt = {self.dt:g} s",
+            f"  method      {'; '.join(self._methods())}, dt = {self.dt:g} s",
             f"  saved       {self.t.size} states, t = {self.t[0]:g} ... {self.t[-1]:g} s",
             f"  size        {self.q.shape[1]} coordinates, {self.lam.shape[1]} constraint rows",
             f"  drift       |g| <= {np.max(position, initial=0):.2e}, "
@@ -216,6 +475,11 @@ class Result:
             + (" (with compilation)" if self.stats["compiled"] else ""),
         ]
         return "\n".join(lines)
+
+    def _methods(self) -> list[str]:
+        """The methods used, each once."""
+        names = [f"{x.formulation!r} with {type(x.integrator).__name__}" for x in self.legs]
+        return list(dict.fromkeys(names))
 
     def __repr__(self) -> str:
         return f"<Result: {self.message}>"

@@ -1,144 +1,29 @@
-"""The only way in: one compiled time loop, diffrax's, around any legal pair of methods.
-
-The loop runs in segments of a fixed number of saved states, so that step size, end time and
-parameters are traced values: changing them does not recompile.
-"""
+"""The only way in: any legal pair of methods, with equal steps or steps chosen by their error."""
 
 from __future__ import annotations
 
 import time
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
-import diffrax
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from . import integrator as integrators
+from . import loop
 from ._messages import listed, shown
 from .consistent import Start, consistent, constraint_rows, finite_number
-from .formulation import Formulation, PostStabilized, StepContext
-from .integrator import Dopri5, StabilizedSolver
-from .integrator.base import BLOW_UP, FullState, problem_term
+from .events import Event, check_events
+from .formulation import Formulation, PostStabilized
+from .integrator import Dopri5
+from .integrator.base import BLOW_UP
 from .pairs import check_pair, is_legal
 from .result import Result
-from .steps import ErrorControl, StepControl, UniformSteps
-from .system.base import Array, System
+from .run import Outcome, Progress, Request, Run, follow, new_run
+from .steps import StepControl, Tolerance
+from .system.base import System
 
 Save = Literal["steps", "end"] | int | Any
-
-_BUFFER = 2**21  # entries of the buffer of saved states in one segment
-_traces = {"segment": 0}
-
-
-class _Segment(NamedTuple):
-    """What one call of the compiled program returns."""
-
-    ts: Any
-    ys: Any
-    t: Array
-    y: Any
-    solver_state: Any
-    control_state: Any
-    steps: Array
-    rejected: Array
-    finished: Array
-    failed: Array
-
-
-class _Tolerance(NamedTuple):
-    """How accurate each step has to be, and how its length follows from that."""
-
-    rtol: Array
-    atol: Array
-    first: Array
-    control: StepControl
-
-    def controller(self, knots: Array) -> ErrorControl:
-        return ErrorControl(knots, *self)
-
-
-@eqx.filter_jit
-def _initial(
-    system: System,
-    formulation: Any,
-    solver: Any,
-    knots: Array,
-    dt: Array,
-    tolerance: _Tolerance | None,
-    q: Array,
-    v: Array,
-) -> tuple[Any, Any, Any]:
-    """The first state of the method, of its solver and of the control of its steps."""
-    terms, t0 = problem_term(formulation), knots[0]
-    context = StepContext(system, dt, formulation)
-    y0 = solver.solver.first_state(context, t0, q, v)
-    control = None
-    if tolerance is not None:
-        controller, order = tolerance.controller(knots), solver.error_order(terms)
-        end, control = controller.init(terms, t0, t0, y0, None, context, solver.func, order)
-        dt = end - t0
-    return y0, solver.init(terms, t0, t0 + dt, y0, context), control
-
-
-@eqx.filter_jit
-def _segment(
-    system: System,
-    formulation: Any,
-    solver: Any,
-    t0: Array,
-    knots: Array,
-    dt: Array,
-    tolerance: _Tolerance | None,
-    y0: Any,
-    solver_state: Any,
-    control_state: Any,
-    every: int,
-    size: int,
-) -> _Segment:
-    """Up to `size` saved states: each `every`-th step, or with every=0 those at the knots."""
-    _traces["segment"] += 1
-    controller: Any = UniformSteps(knots, dt) if tolerance is None else tolerance.controller(knots)
-    if every:
-        subs = diffrax.SubSaveAt(steps=every)
-    elif size:
-        subs = diffrax.SubSaveAt(ts=knots[1:])
-    else:
-        subs = None
-    end = diffrax.SubSaveAt(t1=True)
-    solution = diffrax.diffeqsolve(
-        problem_term(formulation),
-        solver,
-        t0,
-        knots[-1],
-        None if control_state is None else control_state.step,
-        y0,
-        StepContext(system, dt),
-        saveat=diffrax.SaveAt(subs=(subs, end), solver_state=True, controller_state=True),
-        stepsize_controller=controller,
-        adjoint=diffrax.ForwardMode(),
-        max_steps=every * size if every else None,
-        throw=False,
-        solver_state=solver_state,
-        controller_state=control_state,
-    )
-    saved_t: Any = solution.ts
-    saved_y: Any = solution.ys
-    more = solution.result == diffrax.RESULTS.max_steps_reached
-    good = solution.result == diffrax.RESULTS.successful
-    return _Segment(
-        ts=saved_t[0],
-        ys=saved_y[0],
-        t=saved_t[1][0],
-        y=jax.tree.map(lambda x: x[0], saved_y[1]),
-        solver_state=solution.solver_state,
-        control_state=solution.controller_state,
-        steps=solution.stats["num_steps"],
-        rejected=solution.stats["num_rejected_steps"],
-        finished=good,
-        failed=jnp.logical_not(jnp.logical_or(more, good)),
-    )
 
 
 def _save_plan(save: Save, t0: float, t_end: float) -> tuple[int, np.ndarray | None]:
@@ -187,6 +72,8 @@ def simulate(
     integrator: Any = None,
     save: Save = "steps",
     control: StepControl | None = None,
+    events: Event | Sequence[Event] = (),
+    progress: bool | Callable[[Progress], None] = False,
 ) -> Result:
     """Simulate `system` from a consistent `start` to `t_end` [s].
 
@@ -199,15 +86,20 @@ def simulate(
     - `formulation`: how the constraints are enforced; default ``PostStabilized("both", passes=2)``.
     - `integrator`: the time stepping method; default: the formulation's own choice.
     - `save`: ``"steps"`` (every step), a whole number n (every n-th), ``"end"``, or an array of
-      times, which the steps are made to hit exactly.
+      times: equal steps are made to hit them exactly, steps chosen by their error are not touched
+      and the solution between them is interpolated to the method's order, constraints holding.
     - `rtol`, `atol`: relative and absolute tolerance of a step's error; `atol` is `rtol` / 100
-      unless given. `dt` is then the first step, which is chosen if it is left out. Takes an
-      integrator with an error estimate, by default `Dopri5`.
+      unless given. Positions are measured by their size, rotations in radians, velocities by
+      theirs, multipliers by theirs at the power of the step that belongs to their index. `dt` is
+      then the first step, which is chosen if it is left out. Takes an integrator with an error
+      estimate, by default `Dopri5`.
     - `control`: how the length of error-controlled steps is chosen.
+    - `events`: what to look for on the way, and what happens then; see `Event`.
+    - `progress`: True prints a line twice a second at most; a function is given a `Progress`.
 
     Equal steps: `dt` is reduced so that a whole number of steps reaches `t_end` (or the next
-    saved time). A run that fails in the middle returns all it has computed, with
-    `success=False` and the reason in `message`.
+    saved time). A run that fails in the middle, or is interrupted (Ctrl-C), returns all it has
+    computed, with `success=False`, a `status` and the reason in `message`.
     """
     if not isinstance(system, System):
         raise TypeError(
@@ -234,7 +126,68 @@ def simulate(
         system = system.with_redundant_constraints()
     if times is None and tolerance is None:
         step = (t_end - start.t) / max(np.ceil((t_end - start.t) / step * (1 - 1e-9)), 1.0)
-    return _run(system, start, t_end, step, tolerance, formulation, integrator, every, times)
+    request = Request(
+        t_end=t_end,
+        dt=step,
+        tolerance=tolerance,
+        control=StepControl() if control is None else control,
+        first=0.0 if dt is None else step,
+        every=every,
+        times=times,
+        events=check_events(system, start.t, start.q, start.v, events),
+        progress=_reporter(progress),
+    )
+    traced = loop.traces["segment"]
+    run = new_run(request, system, start)
+    outcome = follow(run, formulation, integrator)
+    return _result(run, start, outcome, loop.traces["segment"] > traced)
+
+
+def _reporter(progress: Any) -> Any:
+    """The function to report progress to, if any."""
+    if progress is True:
+        return lambda now: print(now, flush=True)
+    if progress is False or progress is None:
+        return None
+    if not callable(progress):
+        raise TypeError(f"simulate: progress={shown(progress)} is neither True nor a function.")
+    return progress
+
+
+def _result(run: Run, start: Start, outcome: Outcome, compiled: bool) -> Result:
+    """What a run has computed, whichever way it ended."""
+    request, steps = run.request, run.steps
+    message = {
+        "end": f"reached t = {request.t_end:g} s in {steps} steps",
+        "event": f"ended by event {outcome.name!r} at t = {outcome.t:.10g} s after {steps} steps",
+        "interrupt": f"interrupted at t = {outcome.t:g} s after {steps} steps; all states before "
+        "it are returned",
+    }.get(outcome.kind) or _failure(run, outcome)
+    dt = request.dt
+    if request.tolerance is not None:
+        message += f" ({run.rejected} rejected)"
+        dt = (outcome.t - start.t) / max(steps - run.rejected, 1)
+    if start.redundant:
+        message += "; constraints are redundant, multipliers are the minimum-norm ones"
+    saved = {0: "end", 1: "steps"}.get(request.every, f"every {request.every} steps")
+    return Result(
+        system=run.system.complete(),
+        start=start,
+        success=outcome.kind in ("end", "event"),
+        status=outcome.kind,
+        message=message,
+        events=run.occurrences,
+        stats={
+            "steps": steps,
+            "rejected": run.rejected,
+            "wall_time": run.spent + time.perf_counter() - run.began,
+            "compiled": compiled,
+            "dt": dt,
+            "saved": saved if request.times is None else "times",
+            **run.counts,
+        },
+        **run.states.arrays(),
+    )
 
 
 def _redundancy(formulation: Formulation, start: Start) -> str:
@@ -250,7 +203,7 @@ def _redundancy(formulation: Formulation, start: Start) -> str:
 
 def _tolerance(
     integrator: Any, dt: Any, rtol: Any, atol: Any, control: StepControl | None
-) -> _Tolerance | None:
+) -> Tolerance | None:
     """What is asked of each step's error; None for equal steps."""
     if rtol is None:
         for name, value in (("atol", atol), ("control", control)):
@@ -275,9 +228,7 @@ def _tolerance(
     atol = rtol / 100 if atol is None else finite_number("simulate", "atol", atol, positive=True)
     if control is not None and not isinstance(control, StepControl):
         raise TypeError(f"simulate: control={shown(control)} is not an hx.StepControl(...).")
-    first = 0.0 if dt is None else finite_number("simulate", "dt", dt, positive=True)
-    rtol, atol, first = (jnp.asarray(x, dtype=float) for x in (rtol, atol, first))
-    return _Tolerance(rtol, atol, first, StepControl() if control is None else control)
+    return Tolerance(*(jnp.asarray(x, dtype=float) for x in (rtol, atol)))
 
 
 def _consistent_start(system: System, start: Any) -> Start:
@@ -301,147 +252,18 @@ def _consistent_start(system: System, start: Any) -> Start:
     return start
 
 
-def _run(
-    system: System,
-    start: Start,
-    t_end: float,
-    dt: float,
-    tolerance: _Tolerance | None,
-    formulation: Any,
-    integrator: Any,
-    every: int,
-    times: np.ndarray | None,
-) -> Result:
-    began, traced = time.perf_counter(), _traces["segment"]
-    solver = StabilizedSolver(integrator, formulation, retry=tolerance is not None)
-    step = jnp.asarray(dt)
-    t = jnp.asarray(start.t, dtype=float)
-    whole = jnp.array([start.t, t_end], dtype=float)
-    y, state, control = _initial(
-        system, formulation, solver, whole, step, tolerance, start.q, start.v
-    )
-    per_state = sum(int(x.size) for x in jax.tree.leaves(y))
-    size = int(np.clip(2 ** int(np.log2(max(_BUFFER // max(per_state, 1), 1))), 8, 4096))
-    saved_t: list[np.ndarray] = []
-    saved_y: list[Any] = []
-
-    latest = -np.inf
-
-    def keep(ts: Any, ys: Any) -> float:
-        """Append saved states; returns the time of the latest one."""
-        saved_t.append(np.asarray(ts))
-        saved_y.append(jax.tree.map(np.asarray, ys))
-        return float(saved_t[-1][-1]) if saved_t[-1].size else latest
-
-    if times is None or times[0] == start.t:
-        latest = keep(np.array([start.t]), jax.tree.map(lambda x: x[None], y))
-    chunks = _knot_chunks(start.t, t_end, times, size)
-    steps, rejected, failed = 0, 0, False
-    segment = None
-    for knots in chunks:
-        while True:
-            saving = size if (every or times is not None) else 0
-            segment = _segment(
-                system,
-                formulation,
-                solver,
-                t,
-                knots,
-                step,
-                tolerance,
-                y,
-                state,
-                control,
-                every,
-                saving,
-            )
-            steps += int(segment.steps)
-            rejected += int(segment.rejected)
-            failed = bool(segment.failed)
-            if saving:
-                ts = np.asarray(segment.ts)
-                before = np.concatenate([[latest], ts[:-1]])
-                good = np.isfinite(ts) & (ts > before)  # drops unused and padded entries
-                if times is not None:
-                    good &= np.isin(ts, times)
-                if failed:
-                    good &= ts < float(segment.t)
-                latest = keep(
-                    ts[good], jax.tree.map(lambda x, good=good: np.asarray(x)[good], segment.ys)
-                )
-            t, y, state = segment.t, segment.y, segment.solver_state
-            control = segment.control_state
-            if bool(segment.finished) or failed:
-                break
-        if failed:
-            break
-    assert segment is not None
-    if failed:
-        t, steps = state.t, steps - (tolerance is None)  # the last good state and its time
-    if float(t) > latest and (failed or times is None):
-        keep(np.array([float(t)]), jax.tree.map(lambda x: x[None], y))
-    elapsed = time.perf_counter() - began
-    saved = jax.tree.map(lambda *parts: np.concatenate(parts), *saved_y)
-    message = (
-        _failure(system, float(t), steps, float(segment.t), int(state.code))
-        if failed
-        else f"reached t = {t_end:g} s in {steps} steps"
-    )
-    if tolerance is not None:
-        message += f" ({rejected} rejected)"
-        dt = (float(t) - start.t) / max(steps - rejected, 1)
-    if start.redundant:
-        message += "; constraints are redundant, multipliers are the minimum-norm ones"
-    return Result(
-        system=system,
-        formulation=formulation,
-        integrator=integrator,
-        start=start,
-        dt=dt,
-        t=np.concatenate(saved_t),
-        q=saved[0],
-        v=saved[1],
-        solved=saved if isinstance(saved, FullState) else None,
-        success=not failed,
-        message=message,
-        stats={
-            "steps": steps,
-            "rejected": rejected,
-            "wall_time": elapsed,
-            "compiled": _traces["segment"] > traced,
-            **integrator.statistics(state.method),
-            **formulation.statistics(state.carry),
-        },
-    )
-
-
-def _knot_chunks(t0: float, t_end: float, times: np.ndarray | None, size: int) -> list[Array]:
-    """Knot arrays of equal length, one for each call of the compiled program."""
-    if times is None:
-        return [jnp.array([t0, t_end])]
-    inner = times[times > t0]
-    chunks = []
-    begin = t0
-    for k in range(0, inner.size, size):
-        part = inner[k : k + size]
-        padded = np.concatenate([[begin], part, np.full(size - part.size, part[-1])])
-        chunks.append(jnp.asarray(padded))
-        begin = part[-1]
-    if not inner.size or inner[-1] < t_end * (1 - 1e-12):
-        chunks.append(jnp.asarray(np.concatenate([[begin], np.full(size, t_end)])))
-    return chunks
-
-
-def _failure(system: System, t: float, steps: int, t_failed: float, code: int) -> str:
+def _failure(run: Run, outcome: Outcome) -> str:
     cause = {
         0: "the error control asked for a step too small for the time to notice",
         1: "the state became non-finite (NaN or infinity)",
         2: f"the solution blew up (a component above {BLOW_UP:g})",
         3: "the iteration for the equations of the step did not converge",
-    }[code]
+        4: f"event {outcome.name!r} made the state non-finite",
+        5: f"event {outcome.name!r} happened again and again at the same time",
+    }[outcome.code]
     return (
-        f"stopped at t = {t:g} s after {steps} steps: in the step to t = {t_failed:g} s {cause}. "
-        "All states before it are returned. Try a smaller dt, a formulation that holds the "
-        "constraints, or look for a singular configuration or an overflow in a user function near "
-        "this time."
+        f"stopped at t = {outcome.t:g} s after {run.steps} steps: in the step to "
+        f"t = {outcome.t_tried:g} s {cause}. All states before it are returned. Try a smaller dt, "
+        "a formulation that holds the constraints, or look for a singular configuration or an "
+        "overflow in a user function near this time."
     )

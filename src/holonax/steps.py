@@ -1,4 +1,9 @@
-"""How long the steps are: equal ones that hit given times, or as long as the error allows."""
+"""How long the steps are: equal ones that hit given times, or as long as the error allows.
+
+A rule (`EqualSteps`, `ErrorControl`) judges a step and says where the next one ends; `Steps` is the
+controller of diffrax's loop around it, which also stops the loop after a given number of steps and
+lets events shorten steps.
+"""
 
 from __future__ import annotations
 
@@ -10,59 +15,48 @@ import jax
 import jax.numpy as jnp
 
 from ._messages import shown
-from .system.base import Array
+from .system.base import Array, System
 
 
-class UniformSteps(diffrax.AbstractStepSizeController[None, Any]):
-    """Equal steps of at most `dt` between consecutive `knots`, each knot hit exactly.
+class Tolerance(NamedTuple):
+    """What is asked of each step's error: at most atol + rtol |y|, in the root mean square."""
 
-    Grid times are computed, not accumulated, so rounding does not build up.
-    """
+    rtol: Array
+    atol: Array
 
-    knots: Array
-    dt: Array
+    def size(self, system: System, y0: Any, y1: Any, error: Any) -> Array:
+        """The size of an error in units of the tolerance: accepted up to 1.
 
-    def wrap(self, direction: Any) -> UniformSteps:
-        return self
+        `error` are increments of position (of the size of v; rotations as rotation vectors),
+        velocities and, where there is a third entry, algebraic variables, the last to be given
+        multiplied by h^(index - 1) of their own index.
+        """
+        scales = [jnp.maximum(system.extent(y0[0]), system.extent(y1[0]))]
+        if len(error) > 1:
+            scales.append(jnp.maximum(jnp.abs(y0[1]), jnp.abs(y1[1])))
+        if len(error) > 2:
+            scales.append(jnp.maximum(jnp.abs(y0[3]), jnp.abs(y1[3])))
+        ratios = [e / (self.atol + self.rtol * s) for e, s in zip(error, scales, strict=True)]
+        return jnp.sqrt(jnp.mean(jnp.concatenate(ratios) ** 2))
 
-    def _interval(self, t: Array) -> tuple[Array, Array, Array]:
-        """(start, end, number of steps) of the interval that begins at or contains `t`."""
-        start, end = interval(self.knots, t)
-        n = jnp.maximum(jnp.ceil((end - start) / self.dt * (1 - 1e-9)), 1.0)
-        return start, end, n
+    def first_step(self, system: System, rates: Any, t: Array, y: Any, order: Any) -> Array:
+        """A first step after Hairer, Nørsett & Wanner (1993), II.4.
 
-    def _next(self, t: Array) -> Array:
-        start, end, n = self._interval(t)
-        step = (end - start) / n
-        k = jnp.round((t - start) / jnp.where(step > 0, step, 1.0)) + 1
-        # The knot itself: rounded to just before it, the next step would end there again.
-        return jnp.where(k >= n, end, start + k * step)
-
-    def init(
-        self,
-        terms: Any,
-        t0: Any,
-        t1: Any,
-        y0: Any,
-        dt0: Any,
-        args: Any,
-        func: Any,
-        error_order: Any,
-    ) -> tuple[Any, None]:
-        return self._next(t0), None
-
-    def adapt_step_size(
-        self,
-        t0: Any,
-        t1: Any,
-        y0: Any,
-        y1_candidate: Any,
-        args: Any,
-        y_error: Any,
-        error_order: Any,
-        controller_state: None,
-    ) -> Any:
-        return True, t1, self._next(t1), False, None, diffrax.RESULTS.successful
+        `rates(t, (q, v))` gives the velocity that moves q and the acceleration; `order` is that of
+        the error of a step.
+        """
+        size = lambda x: self.size(system, y, y, x)  # noqa: E731
+        q, v = y[0], y[1]
+        slope = rates(t, (q, v))
+        d0, d1 = size((system.extent(q), v)), size(slope)
+        small = jnp.logical_or(d0 < 1e-5, d1 < 1e-5)
+        h0 = jnp.where(small, 1e-6, 0.01 * d0 / jnp.where(small, 1.0, d1))
+        ahead = rates(t + h0, (system.retract(q, h0 * slope[0]), v + h0 * slope[1]))
+        d2 = size(tuple(a - b for a, b in zip(ahead, slope, strict=True))) / h0
+        steep = jnp.maximum(d1, d2)
+        h1 = jnp.where(steep <= 1e-15, jnp.maximum(1e-6, h0 * 1e-3), (0.01 / steep) ** (1 / order))
+        h = jnp.minimum(100 * h0, h1)
+        return jnp.where(jnp.isfinite(h), h, 1e-6)
 
 
 def interval(knots: Array, t: Array) -> tuple[Array, Array]:
@@ -71,6 +65,42 @@ def interval(knots: Array, t: Array) -> tuple[Array, Array]:
         return knots[0], knots[1]
     i = jnp.clip(jnp.searchsorted(knots, t, side="right") - 1, 0, knots.shape[0] - 2)
     return knots[i], knots[i + 1]
+
+
+class Judgement(NamedTuple):
+    """Whether a step is kept, where the next one ends, and whether it would be too small."""
+
+    keep: Any
+    end: Array
+    state: Any
+    stuck: Any
+
+
+class EqualSteps(eqx.Module):
+    """Equal steps of at most `dt` between consecutive `knots`, each knot hit exactly.
+
+    Grid times are computed, not accumulated, so rounding does not build up.
+    """
+
+    knots: Array
+    dt: Array
+
+    def first(self, t: Array, h: Any = None) -> tuple[Array, None]:
+        """Where the first step from `t` ends."""
+        return self._next(t), None
+
+    def _next(self, t: Array) -> Array:
+        start, end = interval(self.knots, t)
+        n = jnp.maximum(jnp.ceil((end - start) / self.dt * (1 - 1e-9)), 1.0)
+        step = (end - start) / n
+        # An event may have ended the step before between two times of the grid.
+        k = jnp.floor((t - start) / jnp.where(step > 0, step, 1.0) + 1e-6) + 1
+        # The knot itself: rounded to just before it, the next step would end there again.
+        return jnp.where(k >= n, end, start + k * step)
+
+    def judge(self, t0: Array, t1: Array, error: Any, order: Any, state: None) -> Judgement:
+        """Every step is kept."""
+        return Judgement(True, self._next(t1), None, False)
 
 
 class StepControl(eqx.Module):
@@ -127,34 +157,25 @@ class StepControl(eqx.Module):
 
 
 class ControlState(NamedTuple):
-    """What error control remembers: the next step, the last error, the step that would have been
-    taken if no knot had to be hit, and whether the last one was rejected."""
+    """What error control remembers: the last error, the step that would have been taken if no knot
+    had to be hit, and whether the last one was rejected."""
 
-    step: Array
     error: Array
     free: Array
     rejected: Array
 
 
-class ErrorControl(diffrax.AbstractStepSizeController[ControlState, Any]):
-    """Steps whose error stays below atol + rtol |y| (root mean square), each knot hit exactly."""
+class ErrorControl(eqx.Module):
+    """Steps whose error, in units of the tolerance, stays below 1, each knot hit exactly."""
 
     knots: Array
-    rtol: Array
-    atol: Array
-    first: Array  # [s]; not positive: chosen from the derivatives
     control: StepControl
 
-    def wrap(self, direction: Any) -> ErrorControl:
-        return self
-
-    def _size(self, x: Any, scale: Any) -> Array:
-        ratios = jax.tree.map(lambda e, s: (e / s).ravel(), x, scale)
-        return jnp.sqrt(jnp.mean(jnp.concatenate(jax.tree.leaves(ratios)) ** 2))
-
-    def _scale(self, *states: Any) -> Any:
-        weigh = lambda *x: self.atol + self.rtol * jnp.max(jnp.abs(jnp.stack(x)), 0)  # noqa: E731
-        return jax.tree.map(weigh, *states)
+    def first(self, t: Array, h: Array) -> tuple[Array, ControlState]:
+        """Where the first step from `t`, of about `h`, ends."""
+        h = jnp.clip(h, self.control.dt_min, self.control.dt_max)
+        state = ControlState(jnp.asarray(1e-4, dtype=float), h, jnp.asarray(False))
+        return self._end(t, h), state
 
     def _end(self, t: Array, step: Array) -> Array:
         """When a step from `t` ends: at the next knot, or halfway if little would remain."""
@@ -163,20 +184,55 @@ class ErrorControl(diffrax.AbstractStepSizeController[ControlState, Any]):
         shared = jnp.where(2 * step > left, t + left / 2, t + step)
         return jnp.where(step * (1 + 1e-9) >= left, knot, shared)
 
-    def first_step(self, f: Any, t: Array, y: Any, order: Array) -> Array:
-        """A first step after Hairer, Nørsett & Wanner (1993), II.4; `f` gives y'(t, y)."""
-        scale = self._scale(y)
-        slope = f(t, y)
-        d0, d1 = self._size(y, scale), self._size(slope, scale)
-        small = jnp.logical_or(d0 < 1e-5, d1 < 1e-5)
-        h0 = jnp.where(small, 1e-6, 0.01 * d0 / jnp.where(small, 1.0, d1))
-        ahead = f(t + h0, jax.tree.map(lambda a, b: a + h0 * b, y, slope))
-        d2 = self._size(jax.tree.map(jnp.subtract, ahead, slope), scale) / h0
-        steep = jnp.maximum(d1, d2)
-        h1 = jnp.where(steep <= 1e-15, jnp.maximum(1e-6, h0 * 1e-3), (0.01 / steep) ** (1 / order))
-        h = jnp.minimum(100 * h0, h1)
-        h = jnp.where(self.first > 0, self.first, jnp.where(jnp.isfinite(h), h, 1e-6))
-        return jnp.clip(h, self.control.dt_min, self.control.dt_max)
+    def judge(self, t0: Array, t1: Array, error: Array, order: Any, state: Any) -> Judgement:
+        """Keep a step whose error is at most 1; the next one is as long as the error allows."""
+        control = self.control
+        error = jnp.where(jnp.isfinite(error), jnp.maximum(error, 1e-10), jnp.inf)
+        keep = error <= 1
+        factor = control.safety * error ** -(1 / order - 0.75 * control.beta)
+        factor = jnp.where(keep, factor * state.error**control.beta, factor)
+        longest = jnp.where(keep, jnp.where(state.rejected, 1.0, control.grow), control.safety)
+        factor = jnp.clip(factor, control.shrink, longest)
+        free = jnp.minimum(factor * (t1 - t0), control.dt_max)
+        # A step cut short at a knot says nothing against the longer one that was allowed.
+        cut = jnp.logical_and(keep, t1 - t0 < 0.99 * state.free)
+        free = jnp.where(cut, jnp.maximum(free, state.free), free)
+        t = jnp.where(keep, t1, t0)
+        smallest = jnp.maximum(control.dt_min, 4 * jnp.finfo(t.dtype).eps * jnp.abs(t))
+        remembered = jnp.where(keep, jnp.maximum(error, 1e-4), state.error)
+        return Judgement(
+            keep,
+            self._end(t, free),
+            ControlState(remembered, free, ~keep),
+            jnp.logical_and(~keep, free <= smallest),
+        )
+
+
+class StepsState(NamedTuple):
+    """Where the next step ends, the steps taken since the loop was entered, and the states of the
+    rule and of the events."""
+
+    end: Array
+    taken: Array
+    rule: Any
+    watch: Any
+
+
+class Steps(diffrax.AbstractStepSizeController[StepsState, Any]):
+    """The controller of diffrax's loop: a rule for the steps, a limit of their number, events.
+
+    The loop ends with the result `max_steps_reached` after `limit` steps, and with `event_occurred`
+    at the end of a step where `watch` has found an event. `end` is where the first step ends; it is
+    taken from the state, so that where the loop is interrupted changes nothing.
+    """
+
+    rule: EqualSteps | ErrorControl
+    limit: Array
+    end: Array
+    watch: Any = None
+
+    def wrap(self, direction: Any) -> Steps:
+        return self
 
     def init(
         self,
@@ -188,10 +244,9 @@ class ErrorControl(diffrax.AbstractStepSizeController[ControlState, Any]):
         args: Any,
         func: Any,
         error_order: Any,
-    ) -> tuple[Any, ControlState]:
-        h = self.first_step(lambda t, y: func(terms, t, y, args), t0, y0, error_order)
-        end = self._end(t0, h)
-        return end, ControlState(end - t0, jnp.asarray(1e-4, dtype=float), h, jnp.asarray(False))
+    ) -> tuple[Any, StepsState]:
+        # The loop is always entered with a state; this is asked for the first step's end only.
+        return self.end, StepsState(self.end, jnp.asarray(0), None, None)
 
     def adapt_step_size(
         self,
@@ -202,27 +257,20 @@ class ErrorControl(diffrax.AbstractStepSizeController[ControlState, Any]):
         args: Any,
         y_error: Any,
         error_order: Any,
-        controller_state: ControlState,
+        controller_state: StepsState,
     ) -> Any:
-        control, state = self.control, controller_state
-        error = self._size(y_error, self._scale(y0, y1_candidate))
-        error = jnp.where(jnp.isfinite(error), jnp.maximum(error, 1e-10), jnp.inf)
-        keep = error <= 1
-        factor = control.safety * error ** -(1 / error_order - 0.75 * control.beta)
-        factor = jnp.where(keep, factor * state.error**control.beta, factor)
-        longest = jnp.where(keep, jnp.where(state.rejected, 1.0, control.grow), control.safety)
-        factor = jnp.clip(factor, control.shrink, longest)
-        free = jnp.minimum(factor * (t1 - t0), control.dt_max)
-        # A step cut short at a knot says nothing against the longer one that was allowed.
-        cut = jnp.logical_and(keep, t1 - t0 < 0.99 * state.free)
-        free = jnp.where(cut, jnp.maximum(free, state.free), free)
-        t = jnp.where(keep, t1, t0)
-        smallest = jnp.maximum(control.dt_min, 4 * jnp.finfo(t.dtype).eps * jnp.abs(t))
-        result = diffrax.RESULTS.where(
-            jnp.logical_and(~keep, free <= smallest),
-            diffrax.RESULTS.dt_min_reached,
-            diffrax.RESULTS.successful,
-        )
-        end = self._end(t, free)
-        remembered = jnp.where(keep, jnp.maximum(error, 1e-4), state.error)
-        return keep, t, end, False, ControlState(end - t, remembered, free, ~keep), result
+        state = controller_state
+        keep, end, rule, stuck = self.rule.judge(t0, t1, y_error, error_order, state.rule)
+        taken, watched = state.taken + 1, state.watch
+        results = diffrax.RESULTS
+        result = results.where(taken >= self.limit, results.max_steps_reached, results.successful)
+        if self.watch is not None:
+            seen = self.watch.judge(args, t0, t1, y1_candidate, keep, state.watch)
+            rule = jax.tree.map(lambda a, b: jnp.where(seen.again, a, b), state.rule, rule)
+            end = jnp.where(seen.again, seen.end, end)
+            keep, watched = jnp.logical_and(keep, ~seen.again), seen.state
+            result = results.where(seen.found, results.event_occurred, result)
+        if stuck is not False:
+            result = results.where(stuck, results.dt_min_reached, result)
+        t = t1 if keep is True else jnp.where(keep, t1, t0)
+        return keep, t, end, False, StepsState(end, taken, rule, watched), result

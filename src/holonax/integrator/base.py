@@ -38,12 +38,17 @@ class Integrator(eqx.Module):
     reference: ClassVar[str]
     # Multipliers in the state belong to this part of a step before its end (0: the end itself).
     multiplier_lag: ClassVar[float] = 0.0
-    # Whether a step comes with an estimate of its error, for steps chosen by it.
+    # Whether a step comes with an estimate of its error, for steps chosen by it: increments of
+    # position, of velocity and of algebraic variables, or one number in units of the tolerance.
     estimates_error: ClassVar[bool] = False
 
     def first_state(self, context: StepContext, t: Array, q: Array, v: Array) -> Any:
         """y at the start; explicit methods need (q, v) only."""
         return q, v
+
+    def first_order(self, terms: Any) -> Any:
+        """The order of the error of a run's first step, from which its length is chosen."""
+        return self.error_order(terms)  # pyright: ignore[reportAttributeAccessIssue]
 
     def refusal(self, formulation: Formulation) -> str:
         """Why these options do not go with a formulation whose kind is accepted; "" if they do."""
@@ -84,8 +89,9 @@ class StabilizedSolver(diffrax.AbstractSolver):
 
     Stops the loop as soon as the state is not finite, has blown up, or could not be solved for,
     keeping the last good state and its time. Can be handed to `diffrax.diffeqsolve` with the
-    term `problem_term(formulation)` and `args=StepContext(system, dt)`. With `retry` such a step is
-    given an infinite error instead, so that error control tries a shorter one.
+    term `problem_term(formulation)` and `args=StepContext(system, dt)`. With `retry`, for steps
+    chosen by their error, such a step is given an infinite error instead, so that a shorter one is
+    tried; errors are then returned as one number, in units of the tolerance.
     """
 
     solver: Any
@@ -107,7 +113,7 @@ class StabilizedSolver(diffrax.AbstractSolver):
         return self.solver.error_order(terms)
 
     def _context(self, args: StepContext, t0: Any, t1: Any, y0: Any, old: Any) -> StepContext:
-        context = StepContext(args.system, t1 - t0, self.formulation)
+        context = StepContext(args.system, t1 - t0, self.formulation, None, args.tolerance)
         carry = self.formulation.carry(context, t0, (y0[0], y0[1]), old)
         return context._replace(carry=carry)
 
@@ -136,6 +142,7 @@ class StabilizedSolver(diffrax.AbstractSolver):
         y1, error, dense, method, result = self.solver.step(
             terms, t0, t1, y0, context, solver_state.method, True
         )
+        moved = y1
         q, v = stabilized(self.formulation, t1, (y1[0], y1[1]), context)
         y1 = (q, v) if len(y1) == 2 else y1._replace(q=q, v=v)
         solution = y1[:4]  # a large condition number is no blow-up
@@ -148,12 +155,30 @@ class StabilizedSolver(diffrax.AbstractSolver):
         if "y1" in dense:
             dense = {**dense, "y1": y1}
         if self.retry:
-            error = jax.tree.map(lambda x: jnp.where(good, x, jnp.inf), error)
+            error = jnp.where(good, self._error_size(context, y0, moved, error), jnp.inf)
             result = diffrax.RESULTS.successful
         else:
+            error = None
             result = diffrax.RESULTS.where(good, result, diffrax.RESULTS.internal_error)
         status = SolverStatus(method, code, jnp.where(good, t1, t0), context.carry)
         return y1, error, dense, status, result
+
+    @staticmethod
+    def _error_size(context: StepContext, y0: Any, y1: Any, error: Any) -> Array:
+        """The error of a step in units of the tolerance; some methods give it so themselves."""
+        if isinstance(error, jax.Array):
+            return error
+        system = context.system
+        position, *others = error
+        if position.shape != others[0].shape:  # of quaternions
+            position = system.difference(y1[0], y1[0] + position)
+        return context.tolerance.size(system, y0, y1, (position, *others))
+
+    def first_step(self, t: Array, y: Any, args: StepContext, order: Any) -> Array:
+        """A length for the first step, for steps chosen by their error."""
+        context = self._context(args, t, t + args.dt, y, None)
+        rates = lambda t, y: self.formulation.rates(context, t, y)  # noqa: E731
+        return context.tolerance.first_step(context.system, rates, t, y, order)
 
     def func(self, terms: Any, t0: Any, y0: Any, args: StepContext) -> Any:
         return self.solver.func(terms, t0, y0, self._context(args, t0, t0 + args.dt, y0, None))

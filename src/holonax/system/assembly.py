@@ -87,6 +87,12 @@ class BodySet(eqx.Module):
         """The velocity of q ⊞ step when the increment changes at `rate`."""
         return self.frame.increment_rate(step.reshape(-1, self.n), rate.reshape(-1, self.n)).ravel()
 
+    def extent(self, q: Array) -> Array:
+        """The size of each translation; one for rotations."""
+        d = self.translations
+        size = jnp.abs(q.reshape(-1, self.n)[:d])
+        return jnp.concatenate([size, jnp.ones((self.dof - d, self.n))]).ravel()
+
     def normalize(self, q: Array) -> Array:
         """Unit quaternions."""
         return self.frame.normalize(q.reshape(-1, self.n)).ravel()

@@ -13,7 +13,7 @@ differentiated; its structure is static.
 from __future__ import annotations
 
 import abc
-from typing import Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -69,6 +69,14 @@ class System(eqx.Module):
     def has_redundant_constraints(self) -> bool:
         """Whether multipliers are the minimum-norm ones of dependent constraints."""
 
+    def complete(self) -> System:
+        """This system with all of its joints, those that are released as well."""
+        return self
+
+    def rows_of_all(self) -> Any:
+        """Where its constraint rows are among those of `complete()`: all of them, or an array."""
+        return slice(None)
+
     # -- configuration space -------------------------------------------------------------
 
     @abc.abstractmethod
@@ -90,6 +98,11 @@ class System(eqx.Module):
     @abc.abstractmethod
     def increment_rate(self, step: Array, rate: Array) -> Array:
         """The velocity of the configuration q ⊞ step when `step` changes at `rate`."""
+
+    @abc.abstractmethod
+    def extent(self, q: Array) -> Array:
+        """What relative errors of position are measured by, one entry for each entry of v: the
+        size of a coordinate, one radian for a rotation."""
 
     @abc.abstractmethod
     def velocity_size(self, nq: int) -> int:

@@ -143,6 +143,9 @@ class FunctionSystem(System):
     def increment_rate(self, step: Array, rate: Array) -> Array:
         return rate
 
+    def extent(self, q: Array) -> Array:
+        return jnp.abs(q)
+
     def velocity_size(self, nq: int) -> int:
         self.coordinate_names(nq)  # refuses a q for which there are too few names or too many
         return nq

@@ -149,6 +149,9 @@ class Mechanism(System):
             [s.normalize(x) for s, x in zip(self.sets, self._split_q(q), strict=True)]
         )
 
+    def extent(self, q: Array) -> Array:
+        return self._join([s.extent(x) for s, x in zip(self.sets, self._split_q(q), strict=True)])
+
     # -- System: dynamics ----------------------------------------------------------------
 
     def mass_matrix(self, q: Array) -> Array:
@@ -291,6 +294,12 @@ class Mechanism(System):
                 pairs = zip(group.names, finite, strict=True)
                 bad += [f"force {name!r}" for name, good in pairs if not good]
         return bad
+
+    def frame_of(self, name: str, q: Array, v: Array) -> Any:
+        """The frame of one body at a state: position, axes and velocities."""
+        k, i = self._locate(name)
+        frames = self.sets[k].frames(self._split_q(q)[k], self._split_v(v)[k])
+        return jax.tree.map(lambda x: x[i + 1], frames)
 
     # -- results by name -----------------------------------------------------------------
 

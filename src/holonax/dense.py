@@ -1,0 +1,165 @@
+"""Dense output: the solution between the steps, of the method's order, with constraints holding.
+
+Through the positions, velocities and accelerations at the ends of neighbouring steps goes one
+polynomial: of degree 5 through two of them, for methods of order up to 5, of degree 11 through
+four, for higher ones. It is made of increments from one of the configurations, so rotations need
+no special care; afterwards the state is projected onto the constraints that the formulation holds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .formulation import CoordinateProjection, StepContext
+from .system.base import Array, System
+
+_CHUNK = 128
+
+
+def _chart(system: System, origin: Array, q: Array, v: Array, a: Array) -> list[Array]:
+    """The increment from `origin` to q and its first two derivatives along the motion."""
+
+    def rate(q: Array, v: Array) -> tuple[Array, Array]:
+        return jax.jvp(lambda x: system.difference(origin, x), (q,), (system.qdot(q, v),))
+
+    (d, d1), (_, d2) = jax.jvp(rate, (q, v), (system.qdot(q, v), a))
+    return [d, d1, d2]
+
+
+def _hermite(nodes: Array, data: list[list[Array]], t: Array) -> tuple[Array, Array]:
+    """The value and derivative at `t` of the polynomial with given values, first and second
+    derivatives at each node; Newton's divided differences of nodes that each count three times."""
+    m, scale = len(data), nodes[-1] - nodes[0]
+    x = [(nodes[i // 3] - nodes[0]) / scale for i in range(3 * m)]
+    column = [data[i // 3][0] for i in range(3 * m)]
+    coefficients = [column[0]]
+    for order in range(1, 3 * m):
+        new = []
+        for i in range(3 * m - order):
+            if i // 3 == (i + order) // 3:  # one node: a derivative by a factorial
+                new.append(data[i // 3][order] * scale**order / (1.0 if order == 1 else 2.0))
+            else:
+                new.append((column[i + 1] - column[i]) / (x[i + order] - x[i]))
+        column = new
+        coefficients.append(column[0])
+    s = (t - nodes[0]) / scale
+    value, slope = coefficients[-1], jnp.zeros_like(coefficients[-1])
+    for k in range(3 * m - 2, -1, -1):
+        slope = slope * (s - x[k]) + value
+        value = value * (s - x[k]) + coefficients[k]
+    return value, slope / scale
+
+
+@eqx.filter_jit
+def _interpolated(
+    system: System,
+    formulation: Any,
+    levels: tuple[bool, bool],
+    ts: Array,
+    q: Array,
+    v: Array,
+    times: Array,
+) -> tuple[Array, Array]:
+    """States at `times`, one for each row of nodes (ts, q, v)."""
+    m = ts.shape[1]
+    origin = m // 2 - 1
+
+    def one(row: Any) -> tuple[Array, Array]:
+        ts, q, v, t = row
+        context = StepContext(system, ts[-1] - ts[0], formulation)
+        data = []
+        for i in range(m):
+            a = formulation.accelerations(context, ts[i], (q[i], v[i]))[0]
+            data.append(_chart(system, q[origin], q[i], v[i], a))
+        d, rate = _hermite(ts, data, t)
+        state = system.normalize(system.retract(q[origin], d)), system.increment_rate(d, rate)
+        for level, wanted in zip(("position", "velocity"), levels, strict=True):
+            if wanted:
+                state = CoordinateProjection(level=level).after_step(context, t, state)
+        return state
+
+    return jax.lax.map(one, (ts, q, v, times))
+
+
+def levels_held(formulation: Any, integrator: Any) -> tuple[bool, bool]:
+    """Whether the method holds positions and velocities better than it solves for them."""
+    drift, orders = formulation.drift_orders(integrator), formulation.orders(integrator)
+    return drift[0] > orders[0], drift[1] > orders[1]
+
+
+def interpolate(leg: Any, ts: Any, q: Any, v: Any, times: Any, first: Any) -> tuple[Any, Any]:
+    """States at `times` from steps (ts, q, v); `first[k]` is the step before times[k].
+
+    All steps belong to one smooth stretch of the motion.
+    """
+    m = min(2 if leg.integrator.order(None) <= 5 else 4, len(ts))
+    begin = np.clip(np.asarray(first) - (m // 2 - 1), 0, len(ts) - m)
+    rows = begin[:, None] + np.arange(m)
+    held = levels_held(leg.formulation, leg.integrator)
+    out = []
+    for k in range(0, len(times), _CHUNK):
+        part = rows[k : k + _CHUNK]
+        pad = np.concatenate([part, np.repeat(part[-1:], _CHUNK - len(part), axis=0)])
+        at = np.concatenate([times[k : k + _CHUNK], np.full(_CHUNK - len(part), times[-1])])
+        nodes = [jnp.asarray(x[pad]) for x in (ts, q, v)]
+        states = _interpolated(leg.system, leg.formulation, held, *nodes, at)  # pyright: ignore
+        out.append([np.asarray(x)[: len(part)] for x in states])
+    positions, velocities = zip(*out, strict=True)
+    return np.concatenate(positions), np.concatenate(velocities)
+
+
+class DenseOutput:
+    """Collects the steps of one smooth stretch and hands on the states at the wanted times.
+
+    Only the steps that are still needed are kept, and the result does not depend on how many
+    arrive at once.
+    """
+
+    def __init__(self, leg: Any, times: np.ndarray, states: Any):
+        self._leg, self._times, self._states = leg, times, states
+        self._t, self._q, self._v = np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))
+
+    @property
+    def latest(self) -> float:
+        """The time of the latest step."""
+        return float(self._t[-1])
+
+    def begin(self, t: float, y: Any) -> None:
+        """The state that the stretch begins with."""
+        self._t, self._q, self._v = np.array([t]), np.asarray(y[0])[None], np.asarray(y[1])[None]
+
+    def add(self, ts: np.ndarray, ys: Any) -> None:
+        """Steps that follow."""
+        self._t = np.concatenate([self._t, ts])
+        self._q, self._v = np.concatenate([self._q, ys[0]]), np.concatenate([self._v, ys[1]])
+        self._emit(self._t.size - 4)
+
+    def finish(self) -> None:
+        """No more steps of this stretch will come."""
+        self._emit(self._t.size - 2)
+
+    def _emit(self, last: int) -> None:
+        """States up to the end of step `last`, and forget what is no longer needed."""
+        if last < 0:
+            return
+        after = max(self._states.latest, self._t[0])
+        wanted = self._times[(self._times > after) & (self._times <= self._t[last + 1])]
+        if wanted.size:
+            step = np.clip(np.searchsorted(self._t, wanted, side="left") - 1, 0, last)
+            q, v = interpolate(self._leg, self._t, self._q, self._v, wanted, step)
+            self._states.add(wanted, (q, v))
+        keep = max(last - 3, 0)
+        self._t, self._q, self._v = self._t[keep:], self._q[keep:], self._v[keep:]
+
+    def pending(self) -> tuple[np.ndarray, ...]:
+        """Steps not yet done with."""
+        return self._t, self._q, self._v
+
+    def load(self, pending: tuple[np.ndarray, ...]) -> None:
+        """Go on from `pending`."""
+        self._t, self._q, self._v = pending

@@ -1,0 +1,341 @@
+"""The host's side of a run: segments of the compiled loop, and what happens between them."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import loop
+from .consistent import Start
+from .dense import DenseOutput
+from .events import Event, Occurrence, Watch, armed, happen
+from .integrator import StabilizedSolver
+from .result import Leg, States
+from .steps import EqualSteps, ErrorControl, StepControl, Tolerance
+from .system.base import System
+
+_BUFFER = 2**21  # entries of the buffer of saved states in one segment
+_SECONDS = 0.1  # how long a segment should take
+_SAME_TIME = 100  # events at one and the same time before that is called endless
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked of a run, checked.
+
+    `times` are those to save at, None for `every`-th steps (0: the end only).
+    """
+
+    t_end: float
+    dt: float
+    tolerance: Tolerance | None
+    control: StepControl
+    first: float
+    every: int
+    times: np.ndarray | None
+    events: tuple[Event, ...]
+    progress: Callable[[Progress], None] | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come: `t` of `t_end` [s], steps taken, and seconds spent and to come."""
+
+    t: float
+    t_end: float
+    steps: int
+    elapsed: float
+    remaining: float
+
+    def __str__(self) -> str:
+        share = f"t = {self.t:.6g} of {self.t_end:g} s, {self.steps} steps"
+        return f"{share}, {self.elapsed:.0f} s elapsed, about {self.remaining:.0f} s to go"
+
+
+@dataclass
+class Outcome:
+    """How a run ended: `kind` is "end", "event", "failure", "interrupt" or "switch"."""
+
+    kind: str
+    t: float
+    t_tried: float = 0.0
+    code: int = 0
+    name: str = ""
+
+
+@dataclass
+class Run:
+    """A run in progress: where it is, and what it has saved."""
+
+    request: Request
+    system: System
+    t: float
+    q: Any
+    v: Any
+    steps: int = 0
+    rejected: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    states: States = field(default_factory=States)
+    occurrences: list[Occurrence] = field(default_factory=list)
+    signs: np.ndarray | None = None
+    began: float = field(default_factory=time.perf_counter)
+    spent: float = 0.0  # seconds before a resumption
+    limit: int = 256
+    reported: float = 0.0
+
+
+def parts_of(run: Run, formulation: Any, integrator: Any) -> tuple[Leg, Callable[..., Any]]:
+    """The leg of a method, and the compiled loop for given knots and signs of the events."""
+    request = run.request
+    solver = StabilizedSolver(integrator, formulation, retry=request.tolerance is not None)
+    number = lambda x: jnp.asarray(x, dtype=float)  # noqa: E731
+
+    def make(knots: Any) -> loop.Loop:
+        if request.tolerance is None:
+            rule: Any = EqualSteps(knots, number(request.dt))
+        else:
+            rule = ErrorControl(knots, request.control)
+        watch = Watch(request.events, number(run.signs)) if request.events else None
+        first = number(request.first)
+        return loop.Loop(run.system, solver, rule, request.tolerance, first, watch)
+
+    return Leg(run.system, formulation, integrator, request.dt), make
+
+
+def follow(
+    run: Run,
+    formulation: Any,
+    integrator: Any,
+    *,
+    resumed: Any = None,
+    checkpoint: Callable[..., None] | None = None,
+) -> Outcome:
+    """Go on with one method to the end, a terminal event, a failure, or a change of method."""
+    stop = _Interrupt()
+    with stop:
+        state = resumed
+        while True:
+            if state is None:
+                ended = _at_start(run)
+                if ended is not None:
+                    return ended
+            outcome, event = _until_event(run, formulation, integrator, state, stop, checkpoint)
+            state = None
+            if event is None:
+                return outcome
+            ended = _handle(run, event)
+            if ended is not None:
+                return ended
+
+
+def _at_start(run: Run) -> Outcome | None:
+    """Set the signs of the event functions, after events that happen right here."""
+    events = run.request.events
+    if not events:
+        return None
+    t, firing = jnp.asarray(run.t, dtype=float), np.zeros(len(events), bool)
+    for _ in range(_SAME_TIME):
+        signs, firing = armed(events, run.system, t, run.q, run.v, run.signs)
+        if not np.any(firing):
+            run.signs = signs
+            return None
+        run.signs = np.where(firing, 0, signs)
+        ended = _handle(run, firing)
+        if ended is not None:
+            return ended
+    name = events[int(np.argmax(firing))].name
+    return Outcome("failure", run.t, run.t, 5, name)
+
+
+def _handle(run: Run, which: np.ndarray) -> Outcome | None:
+    """Let events happen at the run's present state."""
+    t = jnp.asarray(run.t, dtype=float)
+    done = happen(run.request.events, which, run.system, t, run.q, run.v)
+    run.system, run.q, run.v = done.system, done.q, done.v
+    run.occurrences += done.occurrences
+    finite = bool(jnp.all(jnp.isfinite(done.q)) & jnp.all(jnp.isfinite(done.v)))
+    if not finite:
+        last = done.occurrences[-1]
+        run.q, run.v = jnp.asarray(last.q_before), jnp.asarray(last.v_before)
+        run.occurrences.pop()
+        return Outcome("failure", run.t, run.t, 4, last.name)
+    run.states.jump = True
+    if done.terminal:
+        return Outcome("event", run.t, name=done.terminal)
+    return None
+
+
+def _until_event(
+    run: Run,
+    formulation: Any,
+    integrator: Any,
+    state: Any,
+    stop: _Interrupt,
+    checkpoint: Callable[..., None] | None,
+) -> tuple[Outcome, np.ndarray | None]:
+    """Segments up to the next event, or the end; which events happen there, if any."""
+    request = run.request
+    leg, make = parts_of(run, formulation, integrator)
+    dense = request.times is not None and request.tolerance is not None
+    t_end = request.t_end
+    whole = np.array([run.t, t_end])
+    hit = None if dense else request.times
+    size = _segment_size(formulation, integrator, run)
+    output = None
+    if dense and request.times is not None:
+        output = DenseOutput(leg, request.times, run.states)
+    if state is None:
+        knots = _knots(whole, hit, run.t, size)
+        state = loop.begin(make(knots), jnp.asarray(run.t, dtype=float), run.q, run.v)
+        run.states.start(leg, run.t, state.y, wanted=_wanted(request, run))
+        if output is not None:
+            output.begin(run.t, state.y)
+    else:
+        run.states.leg(leg)
+        if output is not None:
+            output.load(run.states.pending)
+    every = 1 if dense else request.every
+    saving = size if (every or hit is not None) else 0
+    while True:
+        knots = _knots(whole, hit, float(state.t), size)
+        most = every * size if every else 2**30
+        limit = jnp.asarray(min(run.limit, most))
+        before = time.perf_counter()
+        segment = loop.advance(make(knots), state, limit, every, saving)
+        taken = int(segment.taken)
+        run.steps += taken
+        run.rejected += int(segment.rejected)
+        failed = bool(segment.failed)
+        state = segment.state
+        seconds = time.perf_counter() - before
+        if taken >= int(limit):  # a longer segment, unless this one took its time
+            run.limit = int(np.clip(run.limit * np.clip(_SECONDS / seconds, 0.25, 4), 16, 2**24))
+        if saving:
+            _save(run, segment, output, hit, failed)
+        run.t, run.q, run.v = float(state.t), state.y[0], state.y[1]
+        if failed:
+            run.t = float(state.solver.t)
+            run.steps -= request.tolerance is None
+        if failed or bool(segment.event) or run.t >= t_end:
+            break
+        if checkpoint is not None:
+            if output is not None:
+                run.states.pending = output.pending()
+            checkpoint(run, formulation, integrator, state)
+        _report(run)
+        if stop.asked:
+            break
+    ended = not failed and run.t >= t_end and not bool(segment.event)
+    if output is not None:
+        output.finish()
+    event = bool(segment.event) and not failed
+    found = np.asarray(state.steps.watch.found) if event else np.zeros(0, bool)
+    terminal = any(e.terminal for e, here in zip(request.events, found) if here)
+    if failed or stop.asked or (request.times is None and (ended or terminal)):
+        run.states.last(run.t, state.y)
+    run.counts = _added(
+        run.counts,
+        {
+            **integrator.statistics(state.solver.method),
+            **formulation.statistics(state.solver.carry),
+        },
+    )
+    if failed:
+        return Outcome("failure", run.t, float(segment.state.t), int(state.solver.code)), None
+    if event:
+        run.signs = np.where(found, 0, np.asarray(state.steps.watch.signs))
+        return Outcome("event", run.t), found
+    if ended:
+        return Outcome("end", run.t), None
+    return Outcome("interrupt", run.t), None
+
+
+def _added(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:
+    return {name: counts.get(name, 0) + more.get(name, 0) for name in {**counts, **more}}
+
+
+def _wanted(request: Request, run: Run) -> bool:
+    """Whether the first state of a stretch is to be saved."""
+    if request.times is not None:
+        return not run.states.parts and bool(np.any(request.times == run.t))
+    return not run.states.parts or request.every == 1
+
+
+def _segment_size(formulation: Any, integrator: Any, run: Run) -> int:
+    """How many states a segment can save; a power of two, so that few programs are compiled."""
+    per_state = int(run.q.size + 4 * run.v.size)
+    return int(np.clip(2 ** int(np.log2(max(_BUFFER // max(per_state, 1), 1))), 8, 4096))
+
+
+def _knots(whole: np.ndarray, hit: np.ndarray | None, t: float, size: int) -> Any:
+    """The times that steps have to hit from `t` on, after the one before it; of equal length."""
+    if hit is None:
+        return jnp.asarray(whole)
+    every = np.unique(np.concatenate([whole, hit[(hit > whole[0]) & (hit < whole[1])]]))
+    after = every[every > t][:size]
+    before = every[every <= t][-1]
+    return jnp.asarray(np.concatenate([[before], after, np.full(size - after.size, after[-1])]))
+
+
+def _save(run: Run, segment: Any, output: DenseOutput | None, hit: Any, failed: bool) -> None:
+    ts = np.asarray(segment.ts)
+    latest = run.states.latest if output is None else output.latest
+    before = np.concatenate([[latest], ts[:-1]])
+    good = np.isfinite(ts) & (ts > before)  # drops unused and padded entries
+    if hit is not None:
+        good &= np.isin(ts, hit)
+        good &= ts <= float(segment.state.t)
+    if failed:
+        good &= ts < float(segment.state.t)
+    kept = jax.tree.map(lambda x: np.asarray(x)[good], segment.ys)
+    if output is None:
+        run.states.add(ts[good], kept)
+    else:
+        output.add(ts[good], kept)
+
+
+def _report(run: Run) -> None:
+    report, now = run.request.progress, time.perf_counter()
+    if report is None or now - run.reported < 0.5:
+        return
+    run.reported = now
+    elapsed = run.spent + now - run.began
+    done = (run.t - run.states.first) / (run.request.t_end - run.states.first)
+    remaining = elapsed * (1 - done) / done if done > 0 else float("inf")
+    report(Progress(run.t, run.request.t_end, run.steps, elapsed, remaining))
+
+
+class _Interrupt:
+    """Turns Ctrl-C into a request to stop after the present segment; a second one stops at once."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._old: Any = None
+
+    def _ask(self, *_: Any) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            self._old = signal.signal(signal.SIGINT, self._ask)
+
+    def __exit__(self, *_: Any) -> None:
+        if self._old is not None:
+            signal.signal(signal.SIGINT, self._old)
+
+
+def new_run(request: Request, system: System, start: Start) -> Run:
+    """A run at its start."""
+    run = Run(request, system, start.t, start.q, start.v)
+    run.states.first = start.t
+    return run
