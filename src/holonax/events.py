@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._messages import explained, listed, shown
+from .diagnosis import DENSE_LIMIT, diagnose
 from .formulation import CoordinateProjection, StepContext
 from .system.base import Array, System
 
@@ -287,7 +288,7 @@ def check_events(system: System, t: float, q: Array, v: Array, events: Any) -> t
 
 def _check_event(system: System, t: Array, q: Array, v: Array, event: Event) -> None:
     owner = f"Event {event.name!r}"
-    known = tuple(dict(getattr(system, "markers", ())))
+    known = tuple(dict(getattr(system.complete(), "markers", ())))
     for what, joints in (("engage", event.engage), ("release", event.release)):
         missing = [name for name in joints if name not in known]
         if missing:
@@ -379,17 +380,38 @@ def armed(
     return heading, firing
 
 
+def _switched(systems: dict[Any, Any], system: Any, event: Event, t: Array, q: Array) -> Any:
+    """The mechanism after an event has engaged and released joints."""
+    systems.setdefault(system.released, system)
+    new = system.with_joints(engage=event.engage, release=event.release)
+    if new.released not in systems:
+        few = new.velocity_size(int(q.shape[0])) <= DENSE_LIMIT
+        if few and diagnose(new, q, float(t)).redundant:
+            new = new.with_redundant_constraints()
+        systems[new.released] = new
+    return systems[new.released]
+
+
 def happen(
-    events: tuple[Event, ...], which: np.ndarray, system: Any, t: Array, q: Array, v: Array
+    events: tuple[Event, ...],
+    which: np.ndarray,
+    system: Any,
+    t: Array,
+    q: Array,
+    v: Array,
+    systems: dict[Any, Any],
 ) -> Happened:
-    """Apply the events marked in `which`, one after the other, at (t, q, v)."""
+    """Apply the events marked in `which`, one after the other, at (t, q, v).
+
+    `systems` keeps the mechanism of each set of released joints that has occurred.
+    """
     occurrences, terminal = [], ""
     for event, happens in zip(events, which, strict=True):
         if not happens:
             continue
         q_before, v_before = q, v
         if event.engage or event.release:
-            system = system.with_joints(engage=event.engage, release=event.release)
+            system = _switched(systems, system, event, t, q)
             q, v = event.changed(system, t, q, v)
             q, v = _projected(system, t, q, v)
         elif event.change is not None:

@@ -86,6 +86,7 @@ class Run:
     states: States = field(default_factory=States)
     occurrences: list[Occurrence] = field(default_factory=list)
     signs: np.ndarray | None = None
+    systems: dict[Any, Any] = field(default_factory=dict)  # by the joints that are released
     began: float = field(default_factory=time.perf_counter)
     spent: float = 0.0  # seconds before a resumption
     limit: int = 256
@@ -158,7 +159,7 @@ def _at_start(run: Run) -> Outcome | None:
 def _handle(run: Run, which: np.ndarray) -> Outcome | None:
     """Let events happen at the run's present state."""
     t = jnp.asarray(run.t, dtype=float)
-    done = happen(run.request.events, which, run.system, t, run.q, run.v)
+    done = happen(run.request.events, which, run.system, t, run.q, run.v, run.systems)
     run.system, run.q, run.v = done.system, done.q, done.v
     run.occurrences += done.occurrences
     finite = bool(jnp.all(jnp.isfinite(done.q)) & jnp.all(jnp.isfinite(done.v)))

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.lax import optimization_barrier
 
+from ..linalg import BlockCholesky
 from ..rotation import Vec3
 from .base import Array, ConstraintFactor, Metric, Rows
 from .blocks import BlockFactor, BlockPlan
@@ -58,6 +59,16 @@ class BodySet(eqx.Module):
     def groups(self, rows: Rows) -> list[Group]:
         """Constraint groups, holonomic ones first."""
         return [g for g in self.joints if rows == "all" or g.is_holonomic]
+
+    def without(self, names: Sequence[str]) -> BodySet:
+        """The same bodies without the joints of these names."""
+        joints = [part for g in self.joints if (part := g.without(names)) is not None]
+        solver = "block" if isinstance(self.plans["all"].solver, BlockCholesky) else "auto"
+        plans = {
+            "all": BlockPlan.of(joints, solver),
+            "holonomic": BlockPlan.of([g for g in joints if g.is_holonomic], solver),
+        }
+        return eqx.tree_at(lambda s: (s.joints, s.plans), self, (tuple(joints), plans))
 
     # -- state -------------------------------------------------------------------------------
 

@@ -97,6 +97,11 @@ class Constraint(Element):
     def residual(self, *frames: Any, **time: Any) -> Any:
         """residual(*frames, t=): what vanishes, as a tuple of scalars or vectors (SI units)."""
 
+    @property
+    def drive_unit(self) -> str:
+        """The unit of what a driver gives, "N" or "N m"; empty for what drives nothing."""
+        return ""
+
 
 class RateConstraint(Element):
     """A non-holonomic constraint, from one function linear in the bodies' velocities."""
@@ -138,6 +143,18 @@ class Group(eqx.Module):
     def n(self) -> int:
         """Number of elements."""
         return len(self.names)
+
+    def without(self, names: Sequence[str]) -> Group | None:
+        """The group without the elements of these names; None if nothing is left."""
+        kept = [i for i, name in enumerate(self.names) if name not in names]
+        if len(kept) == self.n:
+            return self
+        if not kept:
+            return None
+        index = np.array(kept)
+        element = jax.tree.map(lambda x: x[index], self.element)
+        nodes = tuple(Table.of(table[i] for i in kept) for table in self.nodes)
+        return Group(element, nodes, tuple(self.names[i] for i in kept), self.rows)
 
     def frames(self, frames: Any) -> list[Any]:
         """The frames of each node, gathered from those of all bodies."""

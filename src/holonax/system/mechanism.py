@@ -6,6 +6,7 @@ their vectors and answers by name.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -79,11 +80,43 @@ class JointMarker:
 
 
 class Mechanism(System):
-    """Bodies and elements as a `System`; made by `Model.build`."""
+    """Bodies and elements as a `System`; made by `Model.build`.
+
+    `released` are the joints that do not act for the time being, `whole` the mechanism with them.
+    """
 
     sets: tuple[BodySet, ...]
     markers: tuple[tuple[str, JointMarker], ...] = eqx.field(static=True)
     redundant: bool = eqx.field(static=True)
+    released: tuple[str, ...] = eqx.field(static=True, default=())
+    whole: Mechanism | None = None
+
+    # -- joints that come and go -----------------------------------------------------------
+
+    def complete(self) -> Mechanism:
+        return self if self.whole is None else self.whole
+
+    def rows_of_all(self) -> Any:
+        if not self.released:
+            return slice(None)
+        everything = self.complete()
+        rows = sum(g.rows * g.n for s in everything.sets for g in s.joints)
+        names = everything.constraint_names(rows)
+        return np.array([i for i, name in enumerate(names) if name not in self.released], int)
+
+    def with_joints(self, *, engage: Sequence[str] = (), release: Sequence[str] = ()) -> Mechanism:
+        """This mechanism with some of its joints engaged, and others released."""
+        everything = self.complete()
+        known = dict(everything.markers)
+        for name in (*engage, *release):
+            if name not in known:
+                raise KeyError(f"There is no joint {shown(name)}; the joints are {listed(known)}.")
+        out = tuple(n for n in known if n in {*self.released, *release} - set(engage))
+        if not out:
+            return everything
+        markers = tuple((name, marker) for name, marker in everything.markers if name not in out)
+        sets = tuple(s.without(out) for s in everything.sets)
+        return Mechanism(sets, markers, everything.redundant, out, everything)
 
     # -- splitting -----------------------------------------------------------------------
 
@@ -111,7 +144,7 @@ class Mechanism(System):
     # -- System: configuration -----------------------------------------------------------
 
     def with_redundant_constraints(self) -> Mechanism:
-        return Mechanism(self.sets, self.markers, True)
+        return Mechanism(self.sets, self.markers, True, self.released, self.whole)
 
     @property
     def has_redundant_constraints(self) -> bool:
