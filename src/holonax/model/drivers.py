@@ -70,6 +70,10 @@ class DriveAngle(Constraint):
     def residual(self, a: Frame, b: Frame, *, t: Any) -> Any:
         return (wrapped(turn_between(a, b, self.e1, self.e2, self.f1) - self.target(t)),)
 
+    @property
+    def drive_unit(self) -> str:
+        return "N m"
+
 
 class PlanarDriveAngle(Constraint):
     """The angle of b seen from a (1 row)."""
@@ -78,6 +82,10 @@ class PlanarDriveAngle(Constraint):
 
     def residual(self, a: PlanarFrame, b: PlanarFrame, *, t: Any) -> Any:
         return (b.angle - a.angle - self.target(t),)
+
+    @property
+    def drive_unit(self) -> str:
+        return "N m"
 
 
 class DriveDistance(Constraint):
@@ -92,6 +100,10 @@ class DriveDistance(Constraint):
         length = self.target(t)
         return ((d.dot(d) - length * length) / (2 * length),)
 
+    @property
+    def drive_unit(self) -> str:
+        return "N"
+
 
 class DriveTranslation(Constraint):
     """The displacement of b's point q from a's point p along u of a, planar or spatial (1 row)."""
@@ -104,6 +116,10 @@ class DriveTranslation(Constraint):
     def residual(self, a: Any, b: Any, *, t: Any) -> Any:
         return ((a.A @ self.u).dot(b.point(self.q) - a.point(self.p)) - self.target(t),)
 
+    @property
+    def drive_unit(self) -> str:
+        return "N"
+
 
 class DriveCoordinate(Constraint):
     """One coordinate of a body: x, y, z of its origin, or a planar body's angle (1 row)."""
@@ -114,6 +130,10 @@ class DriveCoordinate(Constraint):
     def residual(self, body: Any, *, t: Any) -> Any:
         value = body.angle if self.coordinate == "angle" else getattr(body.r, self.coordinate)
         return (value - self.target(t),)
+
+    @property
+    def drive_unit(self) -> str:
+        return "N m" if self.coordinate == "angle" else "N"
 
 
 class DriverMethods(Description):

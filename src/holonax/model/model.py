@@ -19,6 +19,7 @@ from ..system.blocks import BlockPlan
 from ..system.elements import Element, Group, Table, group_rows
 from ..system.frames import Frame, PlanarFrame
 from ..system.mechanism import JointMarker, Mechanism
+from .analysis_methods import AnalysisMethods
 from .bodies import Body, Kind, ModelError, planar_body, spatial_body, vector
 from .custom import CustomMethods
 from .description import Item
@@ -39,6 +40,7 @@ class Model(
     NonholonomicMethods,
     CustomMethods,
     ForceMethods,
+    AnalysisMethods,
 ):
     """A mechanism: bodies, joints and forces, all named.
 

@@ -1,0 +1,20 @@
+"""Other questions to the same model: rest, prescribed motion, the forces behind it, vibration."""
+
+from .equilibrium import Equilibrium, equilibrium
+from .inverse import ActuatorForces, inverse_dynamics
+from .kinematics import Motion, kinematic_motion, kinematics
+from .linearization import Linearization, linearize
+from .modes import Modes
+
+__all__ = [
+    "ActuatorForces",
+    "Equilibrium",
+    "Linearization",
+    "Modes",
+    "Motion",
+    "equilibrium",
+    "inverse_dynamics",
+    "kinematic_motion",
+    "kinematics",
+    "linearize",
+]

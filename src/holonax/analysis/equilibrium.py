@@ -1,0 +1,300 @@
+"""Static equilibrium: where a mechanism stays when it is let go at rest.
+
+    f(q, 0, t) - J(q, t)^T lam = 0,   g(q, t) = 0
+
+`statics.py` searches; this module asks the question, differentiates the answer by the implicit
+function theorem, and puts it into words.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._messages import listed, shown
+from ..consistent import Start, consistent, finite_number
+from ..diagnosis import unique
+from ..system.base import Array, System
+from .checks import as_start, is_traced, known, unit
+from .statics import Found, Problem, search
+from .tangent import Tangent
+
+_METHODS = ("newton", "relaxation")
+_RELAXATION_STEPS = 5_000
+_RELAXATION_STEPS_ALONE = 100_000  # for systems too large for Newton's dense matrices
+
+
+class Equilibrium(eqx.Module):
+    """A configuration at rest, or the best that was found.
+
+    `q` and `lam` are the coordinates and multipliers (of least norm where constraints are
+    redundant), `t` the time at which drivers and loads are taken. `unbalanced` (nv,) is the force
+    that is left on each coordinate of v [N, N m], `misfit` (rows) what is left of the constraints.
+    `stable` says whether every small motion from here is resisted: the stiffness, with the
+    geometric one of the loaded joints, is positive on all motions that are free. `success`,
+    `iterations` and `message` say how the search went.
+    """
+
+    system: System
+    t: Array
+    q: Array
+    lam: Array
+    unbalanced: Array
+    misfit: Array
+    relative: Array
+    iterations: Array
+    success: Array
+    stable: Array | None
+    rank: int | None = eqx.field(static=True)
+
+    @property
+    def start(self) -> Start:
+        """This configuration at rest as a start for `hx.simulate`."""
+        return consistent(self.system, self.q, t=float(self.t))
+
+    @property
+    def residual(self) -> Array:
+        """The largest unbalanced force [N, N m]."""
+        return jnp.max(jnp.abs(self.unbalanced))
+
+    @property
+    def message(self) -> str:
+        """How the search went; names the object behind a failure."""
+        if is_traced((self.q, self.unbalanced, self.success)):
+            return "an equilibrium that is being differentiated or compiled"
+        steps = f"{int(self.iterations)} iterations"
+        if bool(self.success):
+            kind = {
+                None: "",
+                True: ", stable",
+                False: ', neutral or unstable (method="relaxation" goes to a stable one)',
+            }
+            stable = None if self.stable is None else bool(self.stable)
+            return f"equilibrium found in {steps}{kind[stable]}"
+        misfit = np.nan_to_num(np.abs(np.asarray(self.misfit)), nan=np.inf)
+        if np.max(misfit, initial=0.0) > 1e-6:
+            names = self.system.constraint_names(self.lam.shape[0])
+            worst = [names[i] for i in np.argsort(-misfit) if misfit[i] >= 0.1 * misfit.max()]
+            return (
+                f"no equilibrium found in {steps}: the constraints of {listed(unique(worst), 4)} "
+                f"cannot be met at t = {float(self.t):g} s, {misfit.max():.3g} is left. Give a "
+                "closer start, or another t."
+            )
+        name, force = self._worst()
+        return (
+            f"no equilibrium found in {steps}: {name} is out of balance by {force}. Give a closer "
+            'start, more load_steps, or method="relaxation"; see that something holds every motion '
+            "against the loads."
+        )
+
+    def _worst(self) -> tuple[str, str]:
+        """The coordinate that would be accelerated most, and the force on it."""
+        force = np.nan_to_num(np.asarray(self.unbalanced), nan=np.inf)
+        mass = np.asarray(self.system.mass_matrix(self.q))
+        worst = int(np.argmax(np.abs(force) / np.sqrt(np.diag(mass))))
+        name = self.system.velocity_names(force.size)[worst]
+        return name, f"{abs(force[worst]):.3g}{unit(self.system, name)}"
+
+    def __str__(self) -> str:
+        if is_traced((self.q, self.unbalanced, self.success)):
+            return f"holonax equilibrium: {self.message}"
+        status = "success" if bool(self.success) else "FAILED"
+        name, force = self._worst()
+        names = self.system.coordinate_names(self.q.shape[0])
+        pairs = [f"{x} = {float(value):.6g}" for x, value in zip(names, self.q, strict=True)]
+        return "\n".join(
+            [
+                f"holonax equilibrium: {status}, {self.message}",
+                f"  at          {listed(pairs, 9)}",
+                f"  residual    {force} on {name}, |g| <= "
+                f"{float(jnp.max(jnp.abs(self.misfit), initial=0.0)):.1e}",
+            ]
+        )
+
+    def __repr__(self) -> str:
+        return f"<Equilibrium: {self.message}>"
+
+
+def equilibrium(
+    system: System,
+    start: Any,
+    *,
+    t: float | None = None,
+    method: Literal["newton", "relaxation"] = "newton",
+    load_steps: int = 1,
+    tol: float = 1e-10,
+) -> Equilibrium:
+    """The static equilibrium near `start`.
+
+    **Arguments:**
+
+    - `start`: where to begin: from `consistent` or `model.build()`, an earlier `Equilibrium`, a
+      vector q, or a pair (q, v). Velocities mean nothing here.
+    - `t`: the time [s] at which drivers and loads are taken and held; the start's by default.
+    - `method`: ``"newton"`` goes to the nearest equilibrium, stable or not, and relaxes where it
+      gets stuck; ``"relaxation"`` lets the mechanism move and stops it whenever it moves against
+      its forces, so it goes downhill, to a stable one.
+    - `load_steps`: in how many equal steps the force that is out of balance at the start (weight
+      and loads, where the springs start relaxed) is let in. Each begins at the equilibrium of the
+      one before: for loads that move the mechanism far.
+    - `tol`: the largest acceleration left, relative to the one the forces would give without
+      constraints, both in the mass metric.
+
+    Non-holonomic rows carry loads as well; the equilibrium is one of those that allowed steps
+    lead to. No convergence is no error: `success` is false and `message` names the body that is
+    out of balance.
+
+    The result can be differentiated with respect to the parameters in `system` (forward and
+    reverse, to any order); give a `Start` made beforehand then.
+    """
+    options = _checked(t, method, load_steps, tol)
+    if isinstance(start, Equilibrium):
+        rank, q, redundant, t0 = start.rank, start.q, _redundant(start), start.t
+        if q.shape[0] != _size(system, start.q):
+            raise ValueError("equilibrium: the start belongs to another system.")
+    else:
+        start = as_start("equilibrium", system, start)
+        rank = None if start.diagnosis is None else start.diagnosis.rank
+        q, redundant, t0 = start.q, start.redundant, start.t
+    if redundant:
+        system = system.with_redundant_constraints()
+    time = jnp.asarray(t0 if t is None else t, dtype=float)
+    # The search is kept out of what is differentiated, so that it is not compiled again for it.
+    arguments = (*jax.lax.stop_gradient((system, q, time)), *options)
+    found = _found(arguments, rank, method == "relaxation" or rank is None)
+    return _answer(system, time, rank, found)
+
+
+def _redundant(found: Equilibrium) -> bool:
+    return found.system.has_redundant_constraints
+
+
+def _size(system: System, q: Array) -> int:
+    try:
+        system.velocity_size(int(q.shape[0]))
+    except ValueError:
+        return -1
+    return int(q.shape[0])
+
+
+def _checked(t: Any, method: Any, load_steps: Any, tol: Any) -> tuple[Array, Array]:
+    """The options as numbers for the compiled search."""
+    if t is not None and not is_traced(t):
+        finite_number("equilibrium", "t", t)
+    if method not in _METHODS:
+        raise ValueError(
+            f'equilibrium: method={shown(method)} is not known. Use "newton" or "relaxation".'
+        )
+    whole = isinstance(load_steps, int | np.integer) and not isinstance(load_steps, bool)
+    if not whole or load_steps < 1:
+        raise ValueError(
+            f"equilibrium: load_steps={shown(load_steps)} must be a whole number, 1 or more."
+        )
+    tol = finite_number("equilibrium", "tol", tol, positive=True)
+    return jnp.asarray(int(load_steps)), jnp.asarray(tol)
+
+
+def _found(arguments: tuple[Any, ...], rank: int | None, relaxation: bool) -> Found:
+    """Where the search ends; Newton's method alone is followed by relaxation where it fails."""
+    found = _search(*arguments, rank=rank, relaxation=relaxation)
+    if relaxation:
+        return found
+    done = known(found.done)
+    if done is None:  # inside a compiled program, which must hold both
+        again = partial(_search, rank=rank, relaxation=True)
+        return jax.lax.cond(found.done, lambda *_: found, again, *arguments)
+    if done or not np.isfinite(found.size):  # found, or nowhere to relax from
+        return found
+    return _search(*arguments, rank=rank, relaxation=True)
+
+
+@partial(jax.jit, static_argnames=("rank", "relaxation"))
+def _search(
+    system: System,
+    q: Array,
+    t: Array,
+    load_steps: Array,
+    tol: Array,
+    *,
+    rank: int | None,
+    relaxation: bool,
+) -> Found:
+    steps = _RELAXATION_STEPS_ALONE if rank is None else _RELAXATION_STEPS
+    options = {"rank": rank, "relaxation": relaxation, "relaxation_steps": steps}
+    return search(system, q, t, load_steps, tol, **options)
+
+
+@partial(jax.jit, static_argnums=2)
+def _answer(system: System, t: Array, rank: int | None, found: Found) -> Equilibrium:
+    nothing = jnp.zeros((system.velocity_size(found.q.shape[0]),))
+    whole = Problem(system, t, nothing, rank)
+    if rank is None:
+        factor = system.factor(found.q, t)
+        a, lam = factor.solve(whole.force(found.q), whole.constraint_rows(found.q))
+        q, stable = found.q, None
+        unbalanced = system.momentum(q, a)
+    else:
+        q = _differentiable(whole, found.q)
+        tangent, force = whole.at(q)
+        lam = tangent.smallest(tangent.multipliers(force))
+        unbalanced = tangent.lower @ tangent.allowed(force)
+        stable = _is_stable(whole, q, tangent, lam)
+    return Equilibrium(
+        system=system,
+        t=t,
+        q=q,
+        lam=lam,
+        unbalanced=unbalanced,
+        misfit=system.constraint(q, t),
+        relative=found.size / jnp.maximum(found.scale, 1e-300),
+        iterations=found.iterations,
+        success=found.done,
+        stable=stable,
+        rank=rank,
+    )
+
+
+def _differentiable(problem: Problem, found: Array) -> Array:
+    """`found` as a function of the parameters: the root of as many equations as coordinates.
+
+    Z^T (f - J^T lam) = 0 and the independent constraint rows; Z and the choice of rows are those
+    of the solution, lam takes up what it can. Non-holonomic rows allow no motion along them.
+    """
+    system, t = problem.system, problem.t
+    tangent, _ = jax.lax.stop_gradient(problem).at(found)
+    allowed, independent = tangent.frozen_split()
+    rows = jax.lax.stop_gradient(tangent.jacobian)
+    holonomic = system.constraint(found, t).shape[0]
+
+    def equations(step: Array) -> Array:
+        q = system.retract(found, step)
+        at, force = problem.at(q)
+        balance = at.lower @ at.allowed(force)
+        misfit = jnp.concatenate([system.constraint(q, t), rows[holonomic:] @ step])
+        return jnp.concatenate([allowed @ balance, independent @ misfit])
+
+    def tangent_solve(linear: Any, y: Array) -> Array:
+        matrix = jax.jacfwd(linear)(jnp.zeros_like(y))
+        size = jnp.max(jnp.abs(matrix), axis=1)
+        size = jnp.where(size > 0, size, 1.0)
+        return jnp.linalg.solve(matrix / size[:, None], y / size)
+
+    nothing = jnp.zeros_like(problem.missing)
+    step = jax.lax.custom_root(equations, nothing, lambda _, x: x, tangent_solve)
+    return system.normalize(system.retract(found, step))
+
+
+def _is_stable(problem: Problem, q: Array, tangent: Tangent, lam: Array) -> Array:
+    """Whether the stiffness on the allowed motions is positive definite, by more than rounding."""
+    problem, q, tangent, lam = jax.lax.stop_gradient((problem, q, tangent, lam))
+    basis = tangent.basis()
+    if basis.shape[1] == 0:
+        return jnp.asarray(True)
+    K = basis.T @ problem.stiffness(q, lam) @ basis
+    eigenvalues = jnp.linalg.eigvalsh((K + K.T) / 2)
+    return eigenvalues[0] > 1e-9 * jnp.max(jnp.abs(eigenvalues))
