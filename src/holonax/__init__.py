@@ -72,8 +72,10 @@ from .model import (
 from .pairs import Method, methods
 from .result import Energy, Result
 from .rotation import Vec2, Vec3
-from .simulate import simulate
+from .run import Progress
+from .simulate import resume, simulate
 from .steps import StepControl
+from .storage import StorageError
 from .system import FunctionSystem, System
 from .view import animate, plot
 
@@ -119,6 +121,7 @@ __all__ = [
     "Penalty",
     "PostStabilized",
     "PredictorCorrector",
+    "Progress",
     "ProjectedInvariants",
     "RK4",
     "RadauIIA",
@@ -129,6 +132,7 @@ __all__ = [
     "StaggeredPenalty",
     "Start",
     "StepControl",
+    "StorageError",
     "System",
     "Trapezoidal",
     "Vec2",
@@ -150,6 +154,7 @@ __all__ = [
     "methods",
     "plot",
     "point_mass",
+    "resume",
     "rod",
     "simulate",
     "sphere",

@@ -22,6 +22,7 @@ from .steps import EqualSteps, ErrorControl, Steps, StepsState, Tolerance
 from .system.base import Array, System
 
 traces = {"segment": 0}
+_TRIES = 4  # steps tried for each one that is kept, at most, before a segment ends
 
 
 class Loop(eqx.Module):
@@ -88,7 +89,7 @@ def begin(loop: Loop, t: Array, q: Array, v: Array) -> LoopState:
 
 @eqx.filter_jit
 def advance(loop: Loop, state: LoopState, limit: Array, every: int, size: int) -> Segment:
-    """At most `limit` steps, and at most to the last knot.
+    """At most `limit` steps that are kept, and at most to the last knot.
 
     Saves each `every`-th step, at most `size` of them; with every=0 the states at the knots after
     the first one, or none at all for size=0.
@@ -114,7 +115,7 @@ def advance(loop: Loop, state: LoopState, limit: Array, every: int, size: int) -
         saveat=diffrax.SaveAt(subs=(subs, end), solver_state=True, controller_state=True),
         stepsize_controller=Steps(loop.rule, limit, state.steps.end, loop.watch),
         adjoint=diffrax.ForwardMode(),
-        max_steps=every * size if every else None,
+        max_steps=_TRIES * every * size if every else None,
         throw=False,
         solver_state=state.solver,
         controller_state=entered,

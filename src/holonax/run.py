@@ -20,10 +20,12 @@ from .events import Event, Occurrence, Watch, armed, happen
 from .integrator import StabilizedSolver
 from .result import Leg, States
 from .steps import EqualSteps, ErrorControl, StepControl, Tolerance
+from .storage import Storage
 from .system.base import System
 
 _BUFFER = 2**21  # entries of the buffer of saved states in one segment
 _SECONDS = 0.1  # how long a segment should take
+_REPORT = 0.5  # seconds between reports of progress
 _SAME_TIME = 100  # events at one and the same time before that is called endless
 
 
@@ -76,6 +78,7 @@ class Run:
     """A run in progress: where it is, and what it has saved."""
 
     request: Request
+    start: Start
     system: System
     t: float
     q: Any
@@ -90,6 +93,7 @@ class Run:
     began: float = field(default_factory=time.perf_counter)
     spent: float = 0.0  # seconds before a resumption
     limit: int = 256
+    since: float = 0.0  # when the present stretch of the motion began
     reported: float = 0.0
 
 
@@ -117,7 +121,7 @@ def follow(
     integrator: Any,
     *,
     resumed: Any = None,
-    checkpoint: Callable[..., None] | None = None,
+    storage: Storage | None = None,
 ) -> Outcome:
     """Go on with one method to the end, a terminal event, a failure, or a change of method."""
     stop = _Interrupt()
@@ -128,13 +132,15 @@ def follow(
                 ended = _at_start(run)
                 if ended is not None:
                     return ended
-            outcome, event = _until_event(run, formulation, integrator, state, stop, checkpoint)
+            outcome, event = _until_event(run, formulation, integrator, state, stop, storage)
             state = None
             if event is None:
                 return outcome
             ended = _handle(run, event)
             if ended is not None:
                 return ended
+            if storage is not None:
+                storage.maybe(run, (formulation, integrator), None)
 
 
 def _at_start(run: Run) -> Outcome | None:
@@ -180,14 +186,16 @@ def _until_event(
     integrator: Any,
     state: Any,
     stop: _Interrupt,
-    checkpoint: Callable[..., None] | None,
+    storage: Storage | None,
 ) -> tuple[Outcome, np.ndarray | None]:
     """Segments up to the next event, or the end; which events happen there, if any."""
     request = run.request
     leg, make = parts_of(run, formulation, integrator)
     dense = request.times is not None and request.tolerance is not None
     t_end = request.t_end
-    whole = np.array([run.t, t_end])
+    if state is None:
+        run.since = run.t
+    whole = np.array([run.since, t_end])
     hit = None if dense else request.times
     size = _segment_size(formulation, integrator, run)
     output = None
@@ -205,21 +213,30 @@ def _until_event(
             output.load(run.states.pending)
     every = 1 if dense else request.every
     saving = size if (every or hit is not None) else 0
+    kept = 0
     while True:
         knots = _knots(whole, hit, float(state.t), size)
-        most = every * size if every else 2**30
-        limit = jnp.asarray(min(run.limit, most))
         before = time.perf_counter()
-        segment = loop.advance(make(knots), state, limit, every, saving)
-        taken = int(segment.taken)
+        phase = kept % max(every, 1)
+        if phase:  # a segment that had too many rejected steps ended between two saved ones
+            limit = every - phase
+            segment = loop.advance(make(knots), state, jnp.asarray(limit), 0, 0)
+        else:
+            limit = min(run.limit, every * size if every else 2**30)
+            limit = max(limit - limit % max(every, 1), every, 1)
+            segment = loop.advance(make(knots), state, jnp.asarray(limit), every, saving)
+        taken, new = int(segment.taken), int(segment.taken) - int(segment.rejected)
         run.steps += taken
         run.rejected += int(segment.rejected)
+        kept += new
         failed = bool(segment.failed)
         state = segment.state
         seconds = time.perf_counter() - before
-        if taken >= int(limit):  # a longer segment, unless this one took its time
+        if new >= limit:  # a longer segment, unless this one took its time
             run.limit = int(np.clip(run.limit * np.clip(_SECONDS / seconds, 0.25, 4), 16, 2**24))
-        if saving:
+        if phase and new >= limit:
+            run.states.last(float(state.t), state.y)
+        elif saving and not phase:
             _save(run, segment, output, hit, failed)
         run.t, run.q, run.v = float(state.t), state.y[0], state.y[1]
         if failed:
@@ -227,10 +244,10 @@ def _until_event(
             run.steps -= request.tolerance is None
         if failed or bool(segment.event) or run.t >= t_end:
             break
-        if checkpoint is not None:
-            if output is not None:
-                run.states.pending = output.pending()
-            checkpoint(run, formulation, integrator, state)
+        if storage is not None:
+            run.states.pending = output.pending() if output is not None else ()
+            write = storage.checkpoint if stop.asked else storage.maybe
+            write(run, (formulation, integrator), state)
         _report(run)
         if stop.asked:
             break
@@ -305,7 +322,7 @@ def _save(run: Run, segment: Any, output: DenseOutput | None, hit: Any, failed: 
 
 def _report(run: Run) -> None:
     report, now = run.request.progress, time.perf_counter()
-    if report is None or now - run.reported < 0.5:
+    if report is None or now - run.reported < _REPORT:
         return
     run.reported = now
     elapsed = run.spent + now - run.began
@@ -337,6 +354,6 @@ class _Interrupt:
 
 def new_run(request: Request, system: System, start: Start) -> Run:
     """A run at its start."""
-    run = Run(request, system, start.t, start.q, start.v)
+    run = Run(request, start, system, start.t, start.q, start.v)
     run.states.first = start.t
     return run

@@ -21,6 +21,7 @@ from .pairs import check_pair, is_legal
 from .result import Result
 from .run import Outcome, Progress, Request, Run, follow, new_run
 from .steps import StepControl, Tolerance
+from .storage import Storage, load
 from .system.base import System
 
 Save = Literal["steps", "end"] | int | Any
@@ -74,6 +75,9 @@ def simulate(
     control: StepControl | None = None,
     events: Event | Sequence[Event] = (),
     progress: bool | Callable[[Progress], None] = False,
+    checkpoint: Any = None,
+    checkpoint_every: float = 10.0,
+    store: Any = None,
 ) -> Result:
     """Simulate `system` from a consistent `start` to `t_end` [s].
 
@@ -96,6 +100,10 @@ def simulate(
     - `control`: how the length of error-controlled steps is chosen.
     - `events`: what to look for on the way, and what happens then; see `Event`.
     - `progress`: True prints a line twice a second at most; a function is given a `Progress`.
+    - `checkpoint`: a directory to which the run is written every `checkpoint_every` seconds, so
+      that `resume` can go on from there, to the last bit as if nothing had happened.
+    - `store`: a directory to which saved states are written as the run goes, so that memory does
+      not grow with it; `result.t`, `q` and `v` are then arrays on disk. May be the same one.
 
     Equal steps: `dt` is reduced so that a whole number of steps reaches `t_end` (or the next
     saved time). A run that fails in the middle, or is interrupted (Ctrl-C), returns all it has
@@ -137,10 +145,60 @@ def simulate(
         events=check_events(system, start.t, start.q, start.v, events),
         progress=_reporter(progress),
     )
-    traced = loop.traces["segment"]
+    storage = _storage(checkpoint, checkpoint_every, store)
+    if storage is not None:
+        storage.clear()
+        storage.given(system, request.events)
     run = new_run(request, system, start)
-    outcome = follow(run, formulation, integrator)
-    return _result(run, start, outcome, loop.traces["segment"] > traced)
+    return _completed(run, formulation, integrator, storage)
+
+
+def _storage(checkpoint: Any, every: Any, store: Any) -> Storage | None:
+    """Where the run is written, if anywhere."""
+    if checkpoint is None and store is None:
+        return None
+    if checkpoint is not None and store is not None and str(checkpoint) != str(store):
+        raise ValueError(
+            "simulate: checkpoint and store name two directories. A run is kept in one: give the "
+            "same path for both."
+        )
+    every = finite_number("simulate", "checkpoint_every", every, positive=True)
+    path = store if checkpoint is None else checkpoint
+    return Storage(path, every=None if checkpoint is None else every, forget=store is not None)
+
+
+def _completed(
+    run: Run, formulation: Any, integrator: Any, storage: Storage | None, state: Any = None
+) -> Result:
+    """Follow a run to its end, from its start or from where it was interrupted."""
+    traced = loop.traces["segment"]
+    outcome = follow(run, formulation, integrator, resumed=state, storage=storage)
+    if storage is not None and outcome.kind != "interrupt":
+        storage.checkpoint(run, (formulation, integrator), None, outcome)
+    return _result(run, outcome, loop.traces["segment"] > traced, storage)
+
+
+def resume(
+    path: Any,
+    *,
+    system: System | None = None,
+    events: Event | Sequence[Event] = (),
+    progress: bool | Callable[[Progress], None] = False,
+) -> Result:
+    """Go on with the run whose checkpoints are in the directory `path`.
+
+    The end is the same, to the last bit, as if the run had not been stopped; further checkpoints
+    are written to the same place. A run that had come to its end is returned as it was.
+
+    `system` and `events` are needed only where they contain functions that cannot be found by name
+    (lambdas, functions inside functions, those of a script): give what was given to `simulate`.
+    """
+    events = (events,) if isinstance(events, Event) else tuple(events)
+    storage, run, method, state, outcome = load(path, (system, events))
+    object.__setattr__(run.request, "progress", _reporter(progress))
+    if outcome is not None:
+        return _result(run, outcome, False, storage)
+    return _completed(run, *method, storage, state)
 
 
 def _reporter(progress: Any) -> Any:
@@ -154,9 +212,14 @@ def _reporter(progress: Any) -> Any:
     return progress
 
 
-def _result(run: Run, start: Start, outcome: Outcome, compiled: bool) -> Result:
+def _result(run: Run, outcome: Outcome, compiled: bool, storage: Storage | None) -> Result:
     """What a run has computed, whichever way it ended."""
-    request, steps = run.request, run.steps
+    request, steps, start = run.request, run.steps, run.start
+    if storage is not None and storage.forget:
+        storage.flush(run.states)
+        arrays = storage.gathered(run.states.legs)
+    else:
+        arrays = run.states.arrays()
     message = {
         "end": f"reached t = {request.t_end:g} s in {steps} steps",
         "event": f"ended by event {outcome.name!r} at t = {outcome.t:.10g} s after {steps} steps",
@@ -186,7 +249,7 @@ def _result(run: Run, start: Start, outcome: Outcome, compiled: bool) -> Result:
             "saved": saved if request.times is None else "times",
             **run.counts,
         },
-        **run.states.arrays(),
+        **arrays,
     )
 
 

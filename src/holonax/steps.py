@@ -209,7 +209,7 @@ class ErrorControl(eqx.Module):
 
 
 class StepsState(NamedTuple):
-    """Where the next step ends, the steps taken since the loop was entered, and the states of the
+    """Where the next step ends, the steps kept since the loop was entered, and the states of the
     rule and of the events."""
 
     end: Array
@@ -221,7 +221,7 @@ class StepsState(NamedTuple):
 class Steps(diffrax.AbstractStepSizeController[StepsState, Any]):
     """The controller of diffrax's loop: a rule for the steps, a limit of their number, events.
 
-    The loop ends with the result `max_steps_reached` after `limit` steps, and with `event_occurred`
+    The loop ends with the result `max_steps_reached` after `limit` kept steps, and with `event_occurred`
     at the end of a step where `watch` has found an event. `end` is where the first step ends; it is
     taken from the state, so that where the loop is interrupted changes nothing.
     """
@@ -261,15 +261,17 @@ class Steps(diffrax.AbstractStepSizeController[StepsState, Any]):
     ) -> Any:
         state = controller_state
         keep, end, rule, stuck = self.rule.judge(t0, t1, y_error, error_order, state.rule)
-        taken, watched = state.taken + 1, state.watch
-        results = diffrax.RESULTS
-        result = results.where(taken >= self.limit, results.max_steps_reached, results.successful)
+        watched, results = state.watch, diffrax.RESULTS
+        result = results.successful
         if self.watch is not None:
             seen = self.watch.judge(args, t0, t1, y1_candidate, keep, state.watch)
             rule = jax.tree.map(lambda a, b: jnp.where(seen.again, a, b), state.rule, rule)
             end = jnp.where(seen.again, seen.end, end)
             keep, watched = jnp.logical_and(keep, ~seen.again), seen.state
             result = results.where(seen.found, results.event_occurred, result)
+        taken = state.taken + keep
+        enough = jnp.logical_and(taken >= self.limit, result == results.successful)
+        result = results.where(enough, results.max_steps_reached, result)
         if stuck is not False:
             result = results.where(stuck, results.dt_min_reached, result)
         t = t1 if keep is True else jnp.where(keep, t1, t0)

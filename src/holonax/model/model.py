@@ -159,14 +159,18 @@ class Model(
         t: float = 0.0,
         hold: Sequence[str] = (),
         hold_velocity: Sequence[str] = (),
+        released: Sequence[str] = (),
         solver: Literal["auto", "dense", "block"] = "auto",
     ) -> tuple[Mechanism, Start]:
         """The `System` and a consistent start near the described one.
 
         `hold` and `hold_velocity` name bodies, or coordinates such as ``"crank.angle"``, that keep
-        their described position or velocity while the others are made consistent.
+        their described position or velocity while the others are made consistent. `released` names
+        joints that do not act until an event engages them.
         """
         system = self.system(solver=solver)
+        if released:
+            system = system.with_joints(release=released)
         q, v = self.start_vectors()
         return system, consistent(system, q, v, t=t, hold=hold, hold_velocity=hold_velocity)
 
@@ -178,10 +182,11 @@ class Model(
         t: float = 0.0,
         hold: Sequence[str] = (),
         hold_velocity: Sequence[str] = (),
+        released: Sequence[str] = (),
         **options: Any,
     ) -> Result:
         """Build and simulate to `t_end` [s]; `dt` and `options` are those of `holonax.simulate`."""
-        system, start = self.build(t=t, hold=hold, hold_velocity=hold_velocity)
+        system, start = self.build(t=t, hold=hold, hold_velocity=hold_velocity, released=released)
         return simulate(system, start, t_end, dt=dt, **options)
 
     # -- building ----------------------------------------------------------------------------
