@@ -1,6 +1,8 @@
 """Rest, prescribed motion, the forces behind it and small vibrations, against closed forms."""
 
+import re
 from functools import cache
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -135,12 +137,12 @@ def catenary(n, span):
     return angles(H), H
 
 
-def test_a_chain_between_two_supports_hangs_in_a_catenary():
-    n, span = 4, 0.8
+def rope(n, span):
+    """The same rods, described as two straight halves."""
     angle = np.arccos(span)
     model = hx.Model()
     previous, at = "ground", np.zeros(2)
-    for i in range(n):  # described as a roof, upside down
+    for i in range(n):
         turn = -angle if i < n / 2 else angle
         end = at + np.array([np.cos(turn), np.sin(turn)]) / n
         link = model.planar_body(
@@ -149,6 +151,12 @@ def test_a_chain_between_two_supports_hangs_in_a_catenary():
         model.revolute(f"pin{i}", previous, link, at=at)
         previous, at = link, end
     model.revolute("support", "ground", previous, at=at)
+    return model
+
+
+def test_a_chain_between_two_supports_hangs_in_a_catenary():
+    n, span = 4, 0.8
+    model = rope(n, span)
     found = model.equilibrium()
     angles, H = catenary(n, span)
     assert bool(found.success) and bool(found.stable)
@@ -157,6 +165,15 @@ def test_a_chain_between_two_supports_hangs_in_a_catenary():
     horizontal, vertical = np.split(np.abs(found.lam), 2)
     np.testing.assert_allclose(horizontal, H, atol=1e-10)
     np.testing.assert_allclose(vertical[[0, -1]], G / 2, atol=1e-10)
+
+
+@pytest.mark.slow
+def test_a_chain_too_large_for_dense_matrices_is_relaxed():
+    n, span = 210, 0.8
+    found = rope(n, span).equilibrium()
+    assert bool(found.success) and found.stable is None
+    # relaxation stops at 1e-10 of the weight, which the softest motions multiply
+    np.testing.assert_allclose(found.q[2 * n :], catenary(n, span)[0], atol=1e-6)
 
 
 @pytest.mark.parametrize("options", [{}, {"method": "relaxation"}, {"load_steps": 3}])
@@ -241,6 +258,10 @@ def test_bad_arguments_of_equilibrium_are_refused():
         hx.equilibrium(system, other)
     with pytest.raises(ValueError, match=r"method='magic' is not known. Use \"newton\" or"):
         hx.equilibrium(system, start, method="magic")
+    rest = hx.equilibrium(system, start)
+    for ask in (hx.equilibrium, hx.linearize):
+        with pytest.raises(ValueError, match=f"{ask.__name__}: the equilibrium.*another system"):
+            ask(hanging_chain()[0], rest)
     with pytest.raises(ValueError, match="load_steps=0 must be a whole number, 1 or more"):
         hx.equilibrium(system, start, load_steps=0)
     with pytest.raises(ValueError, match=r"tol=-1\.0 must be finite and positive"):
@@ -430,3 +451,14 @@ def test_bad_arguments_of_linearize_are_refused():
         modes.shape("x")
     with pytest.raises(TypeError, match=r"Use eigenvalues\(\) there"):
         jax.jit(lambda q: hx.linearize(system, hx.equilibrium(system, start)).modes())(0.0)
+
+
+@pytest.mark.slow
+def test_the_code_of_the_page_on_analyses_runs():
+    page = Path(__file__).resolve().parent.parent / "docs" / "analyses.md"
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL):
+        exec(compile(block, "analyses.md", "exec"), names)
+    assert np.max(np.abs(names["forward"].q - names["motion"].q)) < 1e-10
+    assert str(names["rest"]).splitlines()[1] in page.read_text("utf-8")
+    assert str(names["small"].modes()) in page.read_text("utf-8")

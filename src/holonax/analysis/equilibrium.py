@@ -17,10 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._messages import listed, shown
-from ..consistent import Start, consistent, finite_number
+from ..consistent import Start, consistent, constraint_rows, finite_number
 from ..diagnosis import unique
 from ..system.base import Array, System
-from .checks import as_start, is_traced, known, unit
+from .checks import as_start, check_system, is_traced, known, unit
 from .statics import Found, Problem, search
 from .tangent import Tangent
 
@@ -92,6 +92,21 @@ class Equilibrium(eqx.Module):
             "against the loads."
         )
 
+    def check_owner(self, asked: str, system: System) -> None:
+        """Refuse a system with other coordinates or constraints than this equilibrium has."""
+        names = system.coordinate_names(self.q.shape[0])
+        rest = jnp.zeros_like(self.unbalanced)
+        try:
+            rows = constraint_rows(system, self.q, rest)
+        except (TypeError, ValueError, IndexError):
+            rows = -1
+        if rows != self.lam.shape[0] or names != self.system.coordinate_names(self.q.shape[0]):
+            raise ValueError(
+                f"{asked}: the equilibrium, with {self.q.shape[0]} coordinates and "
+                f"{self.lam.shape[0]} constraint rows, belongs to another system. Find one of this "
+                "system with hx.equilibrium."
+            )
+
     def _worst(self) -> tuple[str, str]:
         """The coordinate that would be accelerated most, and the force on it."""
         force = np.nan_to_num(np.asarray(self.unbalanced), nan=np.inf)
@@ -154,9 +169,10 @@ def equilibrium(
     """
     options = _checked(t, method, load_steps, tol)
     if isinstance(start, Equilibrium):
-        rank, q, redundant, t0 = start.rank, start.q, _redundant(start), start.t
-        if q.shape[0] != _size(system, start.q):
-            raise ValueError("equilibrium: the start belongs to another system.")
+        check_system("equilibrium", system)
+        start.check_owner("equilibrium", system)
+        rank, q, t0 = start.rank, start.q, start.t
+        redundant = start.system.has_redundant_constraints
     else:
         start = as_start("equilibrium", system, start)
         rank = None if start.diagnosis is None else start.diagnosis.rank
@@ -168,18 +184,6 @@ def equilibrium(
     arguments = (*jax.lax.stop_gradient((system, q, time)), *options)
     found = _found(arguments, rank, method == "relaxation" or rank is None)
     return _answer(system, time, rank, found)
-
-
-def _redundant(found: Equilibrium) -> bool:
-    return found.system.has_redundant_constraints
-
-
-def _size(system: System, q: Array) -> int:
-    try:
-        system.velocity_size(int(q.shape[0]))
-    except ValueError:
-        return -1
-    return int(q.shape[0])
 
 
 def _checked(t: Any, method: Any, load_steps: Any, tol: Any) -> tuple[Array, Array]:

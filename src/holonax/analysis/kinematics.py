@@ -246,12 +246,14 @@ def _driven(system: System, start: Any) -> Start:
         )
     diagnosis = start.diagnosis
     if diagnosis is not None and diagnosis.mobility > 0:
-        moving = bodies_of(system, free_motions(system, start.q, start.t))
         n = diagnosis.mobility
         many = "motion is" if n == 1 else "motions are"
+        of = ""
+        if not is_traced(system):
+            of = f", of {listed(bodies_of(system, free_motions(system, start.q, start.t)))}"
         raise ValueError(
-            f"kinematics: {n} {many} not driven (mobility {n}), of {listed(moving)}. Add a driver "
-            "for each, such as model.drive_angle(...), or use hx.simulate, which asks the forces."
+            f"kinematics: {n} {many} not driven (mobility {n}){of}. Add a driver for each, such as "
+            "model.drive_angle(...), or use hx.simulate, which asks the forces."
         )
     return start
 

@@ -136,6 +136,7 @@ def linearize(
     check_system("linearize", system)
     at_rest = isinstance(start, Equilibrium)
     if at_rest:
+        start.check_owner("linearize", system)
         if start.rank is None:
             raise ValueError(_TOO_LARGE)
         q, t, rank = start.q, start.t, start.rank
