@@ -1,0 +1,180 @@
+"""Why a run stopped in the middle: status, the objects involved by name, and what to do.
+
+The loop only knows that a step could not be taken. Here the last good state, and the place the
+step was heading for, are looked at: forces and constraints that are not finite, constraints that
+become dependent, constraints that are violated, bodies that move without bound.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ._messages import listed
+from .diagnosis import DENSE_LIMIT, picked
+from .integrator.base import BLOW_UP
+from .system.base import System
+
+# A constraint whose unit row is this close to a combination of the others is about to depend on
+# them: accelerations there are uncertain by rounding over its square.
+_NEARLY_DEPENDENT = 1e-3
+_VIOLATED = 1e-3  # [m or rad], far beyond what a method leaves of a constraint
+
+
+class Reason(NamedTuple):
+    """The status, the cause with the objects involved, and advice."""
+
+    status: str
+    cause: str
+    advice: str
+
+
+@jax.jit
+def _looked_at(system: System, q: Any, v: Any, t: Any) -> Any:
+    return (
+        system.constraint(q, t),
+        system.constraint_rate(q, v, t),
+        system.gamma(q, v, t),
+        system.jacobian(q, t),
+        system.force(q, v, t),
+    )
+
+
+def explain(system: System, start: Any, t: float, q: Any, v: Any, step: float, code: int) -> Reason:
+    """What stopped a run at the last good state (t, q, v), in the attempt of a `step` [s].
+
+    `code` is that of `SolverStatus`, or 0 for a step that became too small.
+    """
+    ahead = jnp.asarray(t + step), system.retract(q, step * v), v
+    for time, position, velocity in ((jnp.asarray(t), q, v), ahead):
+        found = _not_finite(system, position, velocity, time)
+        if found is not None:
+            return found
+    if v.shape[0] <= DENSE_LIMIT:
+        found = _dependent(system, start, q, v, jnp.asarray(t))
+        if found is not None:
+            return found
+    found = _violated(system, q, v, jnp.asarray(t))
+    if found is not None and code in (1, 2):
+        return found
+    fastest = _fastest(system, v)
+    if code == 0:
+        return Reason(
+            "step too small",
+            f"the error control asked for a step too small for the time to notice; {fastest}",
+            "Look for a force that jumps or has no bound near this time (make it an event), raise "
+            "rtol, or use an implicit method if the system is stiff",
+        )
+    if code == 3:
+        return Reason(
+            "not converged",
+            f"the iteration for the equations of the step did not converge; {fastest}",
+            "Try a smaller dt, or rtol so that steps are chosen by their error",
+        )
+    if code == 6:
+        return Reason(
+            "lost branch",
+            "the projection onto the constraints turned the velocities around: the motion would "
+            f"have gone on on another branch; {fastest}",
+            "Try a smaller dt, or another one that does not end a step near this configuration",
+        )
+    if code == 2:
+        return Reason(
+            "blow-up",
+            f"the solution blew up (a component above {BLOW_UP:g}); {fastest}",
+            "Try a smaller dt, an implicit method, or a formulation that holds the constraints",
+        )
+    return Reason(
+        "non-finite",
+        f"the state became non-finite (NaN or infinity); {fastest}",
+        "Try a smaller dt, or look for an overflow in a user function near this time",
+    )
+
+
+def _not_finite(system: System, q: Any, v: Any, t: Any) -> Reason | None:
+    """A force or constraint that has no value here."""
+    forces = system.non_finite_forces(q, v, t)
+    if forces:
+        return Reason(
+            "non-finite",
+            f"{listed(forces, 4)} is not finite (NaN or infinity) near this time",
+            "Look at its function for a division by zero, a root or logarithm of a negative number",
+        )
+    parts = [np.asarray(x) for x in _looked_at(system, q, v, t)]
+    rows = parts[1].shape[0]
+    names = system.constraint_names(rows)
+    for what, values in (("value", parts[0]), ("rate", parts[1]), ("second derivative", parts[2])):
+        bad = ~np.isfinite(values)
+        if np.any(bad):
+            return Reason(
+                "non-finite",
+                f"the {what} of constraint {listed(picked(names[: bad.size], bad))} is not finite "
+                "near this time",
+                "Look at its function, or at the target of its driver",
+            )
+    if not np.all(np.isfinite(parts[4])):
+        bodies = picked(system.velocity_names(v.shape[0]), ~np.isfinite(parts[4]))
+        return Reason(
+            "non-finite",
+            f"the forces on {listed(bodies, 4)} are not finite near this time",
+            "Look at the functions of the forces that act there",
+        )
+    return None
+
+
+def _independence(system: System, q: Any, v: Any, t: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Left singular vectors and all singular values, falling, of the unit constraint rows."""
+    jacobian = np.asarray(_looked_at(system, q, v, t)[3])
+    size = np.linalg.norm(jacobian, axis=1, keepdims=True)
+    left, values, _ = np.linalg.svd(jacobian / np.where(size > 0, size, 1.0))
+    return left, np.pad(values, (0, jacobian.shape[0] - values.size))
+
+
+def _dependent(system: System, start: Any, q: Any, v: Any, t: Any) -> Reason | None:
+    """Constraints that are about to lose their independence."""
+    left, full = _independence(system, q, v, t)
+    rows = full.size
+    if not rows:
+        return None
+    first = _independence(system, start.q, start.v, jnp.asarray(start.t))[1]
+    few = int(np.sum(first >= 1e-9))
+    usual = first[few - 1] if few else 0.0
+    small = (full < _NEARLY_DEPENDENT * full[0]) | (full < 0.05 * usual)
+    small[few:] = False  # dependent everywhere
+    if not np.any(small):
+        return None
+    weight = np.max(np.abs(left[:, small]), axis=1)
+    joints = picked(system.constraint_names(rows), weight > 0.3 * weight.max())
+    return Reason(
+        "singular",
+        f"the constraints of {listed(joints, 6)} become dependent (the smallest singular value of "
+        f"their unit rows is {full[small].min():.1e}, at the start it was {usual:.1e}): a singular "
+        "configuration, where accelerations and reactions are not determined and branches of the "
+        "motion meet",
+        "Start elsewhere, drive the mechanism through it, or take equal steps that do not end in "
+        "it",
+    )
+
+
+def _violated(system: System, q: Any, v: Any, t: Any) -> Reason | None:
+    """The constraint that is violated most, if beyond what a method leaves of it."""
+    g = np.asarray(_looked_at(system, q, v, t)[0])
+    if not g.size or np.max(np.abs(g)) < _VIOLATED:
+        return None
+    worst = int(np.argmax(np.abs(g)))
+    name = system.constraint_names(g.size)[worst]
+    return Reason(
+        "constraint blow-up",
+        f"the solution blew up: the constraint of {name} was off by {abs(g[worst]):.2g} before it",
+        "Use a formulation that holds the constraints, such as PostStabilized(), or a smaller dt",
+    )
+
+
+def _fastest(system: System, v: Any) -> str:
+    """The velocity that is largest, by name."""
+    speeds = np.abs(np.asarray(v))
+    k = int(np.argmax(speeds))
+    return f"the fastest coordinate is {system.velocity_names(speeds.size)[k]} at {speeds[k]:.3g}/s"
