@@ -14,9 +14,9 @@ from . import loop
 from ._messages import listed, shown
 from .consistent import Start, consistent, constraint_rows, finite_number
 from .events import Event, check_events
+from .failure import explain
 from .formulation import Formulation, PostStabilized
 from .integrator import Dopri5
-from .integrator.base import BLOW_UP
 from .pairs import check_pair, is_legal
 from .result import Result
 from .run import Outcome, Progress, Request, Run, follow, new_run
@@ -198,7 +198,8 @@ def resume(
     object.__setattr__(run.request, "progress", _reporter(progress))
     if outcome is not None:
         return _result(run, outcome, False, storage)
-    return _completed(run, *method, storage, state)
+    formulation, integrator = method
+    return _completed(run, formulation, integrator, storage, state)
 
 
 def _reporter(progress: Any) -> Any:
@@ -220,12 +221,15 @@ def _result(run: Run, outcome: Outcome, compiled: bool, storage: Storage | None)
         arrays = storage.gathered(run.states.legs)
     else:
         arrays = run.states.arrays()
+    status = outcome.kind
     message = {
         "end": f"reached t = {request.t_end:g} s in {steps} steps",
         "event": f"ended by event {outcome.name!r} at t = {outcome.t:.10g} s after {steps} steps",
         "interrupt": f"interrupted at t = {outcome.t:g} s after {steps} steps; all states before "
         "it are returned",
-    }.get(outcome.kind) or _failure(run, outcome)
+    }.get(outcome.kind, "")
+    if outcome.kind == "failure":
+        status, message = _failure(run, outcome)
     dt = request.dt
     if request.tolerance is not None:
         message += f" ({run.rejected} rejected)"
@@ -237,7 +241,7 @@ def _result(run: Run, outcome: Outcome, compiled: bool, storage: Storage | None)
         system=run.system.complete(),
         start=start,
         success=outcome.kind in ("end", "event"),
-        status=outcome.kind,
+        status=status,
         message=message,
         events=run.occurrences,
         stats={
@@ -315,18 +319,18 @@ def _consistent_start(system: System, start: Any) -> Start:
     return start
 
 
-def _failure(run: Run, outcome: Outcome) -> str:
-    cause = {
-        0: "the error control asked for a step too small for the time to notice",
-        1: "the state became non-finite (NaN or infinity)",
-        2: f"the solution blew up (a component above {BLOW_UP:g})",
-        3: "the iteration for the equations of the step did not converge",
-        4: f"event {outcome.name!r} made the state non-finite",
-        5: f"event {outcome.name!r} happened again and again at the same time",
-    }[outcome.code]
-    return (
+def _failure(run: Run, outcome: Outcome) -> tuple[str, str]:
+    """The status and message of a run that stopped in the middle."""
+    if outcome.code in (4, 5):
+        what = "made the state non-finite" if outcome.code == 4 else "happened again and again"
+        return "event", (
+            f"stopped at t = {outcome.t:g} s after {run.steps} steps: event {outcome.name!r} "
+            f"{what}. All states before it are returned. Look at what the event changes."
+        )
+    step = max(outcome.t_tried - outcome.t, 0.0)
+    reason = explain(run.system, run.start, outcome.t, run.q, run.v, step, outcome.code)
+    return reason.status, (
         f"stopped at t = {outcome.t:g} s after {run.steps} steps: in the step to "
-        f"t = {outcome.t_tried:g} s {cause}. All states before it are returned. Try a smaller dt, "
-        "a formulation that holds the constraints, or look for a singular configuration or an "
-        "overflow in a user function near this time."
+        f"t = {outcome.t_tried:g} s {reason.cause}. All states before it are returned. "
+        f"{reason.advice}."
     )

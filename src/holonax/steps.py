@@ -221,9 +221,9 @@ class StepsState(NamedTuple):
 class Steps(diffrax.AbstractStepSizeController[StepsState, Any]):
     """The controller of diffrax's loop: a rule for the steps, a limit of their number, events.
 
-    The loop ends with the result `max_steps_reached` after `limit` kept steps, and with `event_occurred`
-    at the end of a step where `watch` has found an event. `end` is where the first step ends; it is
-    taken from the state, so that where the loop is interrupted changes nothing.
+    The loop ends with the result `max_steps_reached` after `limit` kept steps, and with
+    `event_occurred` at the end of a step where `watch` has found an event. `end` is where the first
+    step ends; it is taken from the state, so that where the loop is interrupted changes nothing.
     """
 
     rule: EqualSteps | ErrorControl

@@ -195,7 +195,7 @@ class Storage:
 
     def gathered(self, legs: Any) -> dict[str, Any]:
         """The states of all files as arrays on disk, for a run that keeps none in memory."""
-        sizes = []
+        sizes, width = [], {"q": 0, "v": 0}
         for k in range(1, self.files + 1):
             with np.load(self.path / f"states-{k:06d}.npz") as arrays:
                 names = sorted((n for n in arrays.files if n.endswith(".t")), key=_number)

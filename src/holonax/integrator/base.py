@@ -18,6 +18,8 @@ from ..system.base import Array
 
 # A component larger than this (SI units) is a blow-up, not a mechanism.
 BLOW_UP = 1e15
+# Velocities below this (SI units) may be turned around by rounding.
+_SLOW = 1e-8
 
 
 class FullState(NamedTuple):
@@ -63,7 +65,8 @@ class SolverStatus(NamedTuple):
     """The state of `StabilizedSolver`: the method's own, why the loop stopped, and when.
 
     `code` is 0 while all is well, 1 for a state that is not finite, 2 for a blow-up, 3 for a step
-    whose equations could not be solved; `t` is the time of the last good state.
+    whose equations could not be solved, 6 for one whose projection turned velocities around; `t` is
+    the time of the last good state.
     """
 
     method: Any
@@ -150,12 +153,19 @@ class StabilizedSolver(diffrax.AbstractSolver):
         solved = result == diffrax.RESULTS.successful
         good = jnp.logical_and(size < BLOW_UP, solved)  # false for NaN as well
         code = jnp.where(jnp.isfinite(size), jnp.where(solved, 2, 3), 1)
-        code = jnp.where(good, 0, code)
+        # A projection that turns the velocities around has lost the branch the motion was on.
+        speed = jnp.maximum(jnp.max(jnp.abs(y0[1])), jnp.max(jnp.abs(moved[1])))
+        lost = jnp.max(jnp.abs(v - moved[1])) > 0.5 * speed + _SLOW
+        code = jnp.where(good & lost, 6, jnp.where(good, 0, code))
+        good = good & ~lost
         y1 = jax.tree.map(lambda new, old: jnp.where(good, new, old), y1, y0)
         if "y1" in dense:
             dense = {**dense, "y1": y1}
         if self.retry:
-            error = jnp.where(good, self._error_size(context, y0, moved, error), jnp.inf)
+            error = self._error_size(context, y0, moved, error)
+            if self.formulation.kind == "ode":
+                error = jnp.maximum(error, self._correction_size(context, y0, moved, y1))
+            error = jnp.where(good, error, jnp.inf)
             result = diffrax.RESULTS.successful
         else:
             error = None
@@ -173,6 +183,17 @@ class StabilizedSolver(diffrax.AbstractSolver):
         if position.shape != others[0].shape:  # of quaternions
             position = system.difference(y1[0], y1[0] + position)
         return context.tolerance.size(system, y0, y1, (position, *others))
+
+    @staticmethod
+    def _correction_size(context: StepContext, y0: Any, moved: Any, y1: Any) -> Array:
+        """How far the formulation's map has moved the state, in units of the tolerance.
+
+        Of the order of the error in a regular configuration; where constraints become dependent it
+        tells of errors that estimates do not see.
+        """
+        system = context.system
+        correction = system.difference(system.normalize(moved[0]), y1[0]), y1[1] - moved[1]
+        return context.tolerance.size(system, y0, y1, correction)
 
     def first_step(self, t: Array, y: Any, args: StepContext, order: Any) -> Array:
         """A length for the first step, for steps chosen by their error."""
