@@ -33,7 +33,6 @@ from .implicit import ImplicitStep
 from .newton import NewtonCounts
 from .partitioned import partitioned_newmark_step
 
-
 # What is remembered of steady errors is not enlarged more than for a step of this growth.
 _GROWTH = 2.0
 
