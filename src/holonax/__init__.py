@@ -54,6 +54,7 @@ from .integrator import (
     Ralston,
     Rattle,
     Trapezoidal,
+    VariableAdams,
 )
 from .model import (
     Body,
@@ -131,6 +132,7 @@ __all__ = [
     "StepControl",
     "System",
     "Trapezoidal",
+    "VariableAdams",
     "Vec2",
     "Vec3",
     "__version__",
