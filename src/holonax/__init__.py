@@ -55,6 +55,7 @@ from .integrator import (
     Rattle,
     Trapezoidal,
     VariableAdams,
+    VariableBDF,
 )
 from .model import (
     Body,
@@ -133,6 +134,7 @@ __all__ = [
     "System",
     "Trapezoidal",
     "VariableAdams",
+    "VariableBDF",
     "Vec2",
     "Vec3",
     "__version__",

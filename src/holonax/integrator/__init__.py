@@ -9,6 +9,7 @@ from .implicit import ImplicitMidpoint, RadauIIA, Trapezoidal
 from .newmark import HHT, GeneralizedAlpha, Newmark
 from .rattle import Rattle
 from .variable_adams import VariableAdams
+from .variable_bdf import VariableBDF
 
 __all__ = [
     "AdamsBashforth",
@@ -33,4 +34,5 @@ __all__ = [
     "StabilizedSolver",
     "Trapezoidal",
     "VariableAdams",
+    "VariableBDF",
 ]

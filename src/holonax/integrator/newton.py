@@ -24,7 +24,7 @@ class NewtonCounts(NamedTuple):
     @staticmethod
     def zero() -> NewtonCounts:
         """No work yet."""
-        return NewtonCounts(jnp.asarray(0), jnp.asarray(0))
+        return NewtonCounts(jnp.zeros((), int), jnp.zeros((), int))
 
     def __add__(self, other: Any) -> NewtonCounts:
         return NewtonCounts(

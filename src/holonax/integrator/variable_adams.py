@@ -1,7 +1,7 @@
 """Adams' method with variable steps and orders, in the form of Krogh and of Shampine and Gordon.
 
-    p_{n+1} = y_n + h sum_{j<k} g_j Phi*_j(n)                                    predictor of order k
-    y_{n+1} = p_{n+1} + h g_k Phi_k(n+1)                                    corrector of order k + 1
+    p_{n+1} = y_n + h sum_{j<k} g_j Phi*_j(n)                                  predictor of order k
+    y_{n+1} = p_{n+1} + h g_k Phi_k(n+1)                                  corrector of order k + 1
     Phi_0(n) = f_n,   Phi_{j+1}(n) = Phi_j(n) - Phi*_j(n-1),   Phi*_j(n) = beta_j(n) Phi_j(n)
 
 after Hairer, Nørsett and Wanner (1993), Section III.5. Phi are divided differences of the earlier
