@@ -180,7 +180,8 @@ def test_methods_lists_every_formulation_and_integrator():
     used = {type(m.formulation).__name__ for m in METHODS}
     assert used >= {n for n in formulation.__all__ if not n.endswith(("Formulation", "Context"))}
     used = {type(m.integrator).__name__ for m in METHODS}
-    assert used >= {n for n in integrator.__all__ if n not in ("Integrator", "StabilizedSolver")}
+    own_order = {"VariableAdams", "VariableBDF"}
+    assert used >= {*integrator.__all__} - {"Integrator", "StabilizedSolver"} - own_order
     assert all(m.reference for m in METHODS)
 
 

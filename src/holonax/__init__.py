@@ -54,6 +54,8 @@ from .integrator import (
     Ralston,
     Rattle,
     Trapezoidal,
+    VariableAdams,
+    VariableBDF,
 )
 from .model import (
     Body,
@@ -135,6 +137,8 @@ __all__ = [
     "StorageError",
     "System",
     "Trapezoidal",
+    "VariableAdams",
+    "VariableBDF",
     "Vec2",
     "Vec3",
     "__version__",

@@ -95,11 +95,14 @@ def _usual(module: Any, base: type) -> list[Any]:
 
 
 def methods() -> list[Method]:
-    """Every legal pair of a formulation and an integrator, each with its usual options."""
+    """Every legal pair of a formulation and an integrator, each with its usual options.
+
+    Integrators that choose their own order have none to tell, and are left out.
+    """
     pairs = [
         (f, i)
         for f in _usual(formulations, Formulation)
         for i in _usual(integrators, Integrator)
-        if is_legal(f, i)
+        if is_legal(f, i) and not i.needs_tolerance
     ]
     return [Method(f, i, f.orders(i), f.drift_orders(i)) for f, i in pairs]

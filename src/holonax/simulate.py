@@ -280,6 +280,12 @@ def _tolerance(
             raise ValueError(
                 "simulate: give dt [s] for equal steps, or rtol for steps chosen by their error."
             )
+        if integrator.needs_tolerance:
+            name = type(integrator).__name__
+            raise ValueError(
+                f"simulate: {name} chooses its order and steps by their error. Give rtol; dt is "
+                "then the first step, and may be left out."
+            )
         return None
     if not integrator.estimates_error:
         able = [

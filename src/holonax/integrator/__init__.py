@@ -8,6 +8,8 @@ from .explicit import RK4, Dop853, Dopri5, Euler, Heun, Midpoint, Ralston
 from .implicit import ImplicitMidpoint, RadauIIA, Trapezoidal
 from .newmark import HHT, GeneralizedAlpha, Newmark
 from .rattle import Rattle
+from .variable_adams import VariableAdams
+from .variable_bdf import VariableBDF
 
 __all__ = [
     "AdamsBashforth",
@@ -31,4 +33,6 @@ __all__ = [
     "Rattle",
     "StabilizedSolver",
     "Trapezoidal",
+    "VariableAdams",
+    "VariableBDF",
 ]

@@ -43,6 +43,8 @@ class Integrator(eqx.Module):
     # Whether a step comes with an estimate of its error, for steps chosen by it: increments of
     # position, of velocity and of algebraic variables, or one number in units of the tolerance.
     estimates_error: ClassVar[bool] = False
+    # Whether the method cannot go without one: it chooses its order by the error as well.
+    needs_tolerance: ClassVar[bool] = False
 
     def first_state(self, context: StepContext, t: Array, q: Array, v: Array) -> Any:
         """y at the start; explicit methods need (q, v) only."""

@@ -24,7 +24,7 @@ class NewtonCounts(NamedTuple):
     @staticmethod
     def zero() -> NewtonCounts:
         """No work yet."""
-        return NewtonCounts(jnp.asarray(0), jnp.asarray(0))
+        return NewtonCounts(jnp.zeros((), int), jnp.zeros((), int))
 
     def __add__(self, other: Any) -> NewtonCounts:
         return NewtonCounts(
@@ -66,7 +66,7 @@ def newton(
     residual: Callable[[Any], Any],
     start: Any,
     *,
-    tolerance: float = 1e-10,
+    tolerance: Any = 1e-10,
     max_iterations: int = 12,
     modified: bool = False,
     scaling: Scaling | None = None,
@@ -150,6 +150,22 @@ def newton(
         factor, matrix = prepared(x)
         condition = _condition(factor, matrix, sizes)
     return unravel(x), done, NewtonCounts(iterations, factorizations), condition
+
+
+def newton_step(residual: Callable[[Any], Any], start: Any, scaling: Scaling | None = None) -> Any:
+    """The first change that Newton's method makes to `start`.
+
+    Of `scaling` the factors are used; the row operation would not change the solution.
+    """
+    flat, unravel = ravel_pytree(start)
+    rows, columns = _expanded(scaling, [leaf.size for leaf in jax.tree.leaves(start)])
+
+    def twice(x: Array) -> tuple[Array, Array]:
+        value = ravel_pytree(residual(unravel(x)))[0]
+        return value, value
+
+    matrix, value = jax.jacfwd(twice, has_aux=True)(flat)
+    return unravel(-columns * lu_solve(lu(rows[:, None] * matrix * columns), rows * value))
 
 
 def _expanded(scaling: Scaling | None, sizes: list[int]) -> tuple[Array, Array]:
