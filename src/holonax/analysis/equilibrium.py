@@ -24,6 +24,7 @@ from .checks import as_start, check_system, is_traced, known, unit
 from .statics import Found, Problem, search
 from .tangent import Tangent
 
+_NEUTRAL = 1e-9  # stiffness that counts as none, relative to the largest
 _METHODS = ("newton", "relaxation")
 _RELAXATION_STEPS = 5_000
 _RELAXATION_STEPS_ALONE = 100_000  # for systems too large for Newton's dense matrices
@@ -36,8 +37,9 @@ class Equilibrium(eqx.Module):
     redundant), `t` the time at which drivers and loads are taken. `unbalanced` (nv,) is the force
     that is left on each coordinate of v [N, N m], `misfit` (rows) what is left of the constraints.
     `stable` says whether every small motion from here is resisted: the stiffness, with the
-    geometric one of the loaded joints, is positive on all motions that are free. `success`,
-    `iterations` and `message` say how the search went.
+    geometric one of the loaded joints, is positive on all motions that are free; `softest` is its
+    lowest eigenvalue (in the mass metric) over the largest. Both are None for systems too large
+    for dense algebra. `success`, `iterations` and `message` say how the search went.
     """
 
     system: System
@@ -49,13 +51,18 @@ class Equilibrium(eqx.Module):
     relative: Array
     iterations: Array
     success: Array
-    stable: Array | None
+    softest: Array | None
     rank: int | None = eqx.field(static=True)
 
     @property
     def start(self) -> Start:
         """This configuration at rest as a start for `hx.simulate`."""
         return consistent(self.system, self.q, t=float(self.t))
+
+    @property
+    def stable(self) -> Array | None:
+        """Whether every small motion is resisted, by more than rounding."""
+        return None if self.softest is None else self.softest > _NEUTRAL
 
     @property
     def residual(self) -> Array:
@@ -69,13 +76,7 @@ class Equilibrium(eqx.Module):
             return "an equilibrium that is being differentiated or compiled"
         steps = f"{int(self.iterations)} iterations"
         if bool(self.success):
-            kind = {
-                None: "",
-                True: ", stable",
-                False: ', neutral or unstable (method="relaxation" goes to a stable one)',
-            }
-            stable = None if self.stable is None else bool(self.stable)
-            return f"equilibrium found in {steps}{kind[stable]}"
+            return f"equilibrium found in {steps}{self._kind()}"
         misfit = np.nan_to_num(np.abs(np.asarray(self.misfit)), nan=np.inf)
         if np.max(misfit, initial=0.0) > 1e-6:
             names = self.system.constraint_names(self.lam.shape[0])
@@ -91,6 +92,16 @@ class Equilibrium(eqx.Module):
             'start, more load_steps, or method="relaxation"; see that something holds every motion '
             "against the loads."
         )
+
+    def _kind(self) -> str:
+        """How it answers small motions, in words."""
+        if self.softest is None:
+            return ""
+        if bool(self.stable):
+            return ", stable"
+        if float(self.softest) >= -_NEUTRAL:
+            return ", neutral: some motion meets no resistance"
+        return ', unstable (method="relaxation" goes to a stable one)'
 
     def check_owner(self, asked: str, system: System) -> None:
         """Refuse a system with other coordinates or constraints than this equilibrium has."""
@@ -240,14 +251,14 @@ def _answer(system: System, t: Array, rank: int | None, found: Found) -> Equilib
     if rank is None:
         factor = system.factor(found.q, t)
         a, lam = factor.solve(whole.force(found.q), whole.constraint_rows(found.q))
-        q, stable = found.q, None
+        q, softest = found.q, None
         unbalanced = system.momentum(q, a)
     else:
         q = _differentiable(whole, found.q)
         tangent, force = whole.at(q)
         lam = tangent.smallest(tangent.multipliers(force))
         unbalanced = tangent.lower @ tangent.allowed(force)
-        stable = _is_stable(whole, q, tangent, lam)
+        softest = _softest(whole, q, tangent, lam)
     return Equilibrium(
         system=system,
         t=t,
@@ -258,7 +269,7 @@ def _answer(system: System, t: Array, rank: int | None, found: Found) -> Equilib
         relative=found.size / jnp.maximum(found.scale, 1e-300),
         iterations=found.iterations,
         success=found.done,
-        stable=stable,
+        softest=softest,
         rank=rank,
     )
 
@@ -293,12 +304,12 @@ def _differentiable(problem: Problem, found: Array) -> Array:
     return system.normalize(system.retract(found, step))
 
 
-def _is_stable(problem: Problem, q: Array, tangent: Tangent, lam: Array) -> Array:
-    """Whether the stiffness on the allowed motions is positive definite, by more than rounding."""
+def _softest(problem: Problem, q: Array, tangent: Tangent, lam: Array) -> Array:
+    """The lowest eigenvalue of the stiffness on the allowed motions, over the largest."""
     problem, q, tangent, lam = jax.lax.stop_gradient((problem, q, tangent, lam))
     basis = tangent.basis()
     if basis.shape[1] == 0:
-        return jnp.asarray(True)
+        return jnp.ones(())
     K = basis.T @ problem.stiffness(q, lam) @ basis
     eigenvalues = jnp.linalg.eigvalsh((K + K.T) / 2)
-    return eigenvalues[0] > 1e-9 * jnp.max(jnp.abs(eigenvalues))
+    return eigenvalues[0] / jnp.maximum(jnp.max(jnp.abs(eigenvalues)), 1e-300)

@@ -240,7 +240,8 @@ def _linearize(
         v=v,
         lam=lam,
         unbalanced=unbalanced,
-        scale=jnp.max(jnp.abs(system.force(q, v, t))),
+        # what a force is small against: all forces, and those of a displacement by a micrometre
+        scale=jnp.max(jnp.abs(system.force(q, v, t))) + 1e-6 * jnp.max(jnp.abs(by_position)),
         coordinates=None if chosen is None else tuple(names[i] for i in chosen),
     )
 

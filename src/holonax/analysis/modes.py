@@ -73,9 +73,13 @@ class Modes(eqx.Module):
 
     @property
     def damping_ratio(self) -> Array:
-        """-Re/|eigenvalue|: 0 undamped, 1 or more than an oscillation bears, negative unstable."""
+        """-Re/|eigenvalue|: 0 undamped, 1 for what creeps back, negative for what grows.
+
+        Zero for motions that nothing resists, whose eigenvalues are zero but for rounding.
+        """
         size = jnp.abs(self.eigenvalues)
-        return -self.eigenvalues.real / jnp.where(size == 0, 1.0, size)
+        free = size <= 1e-7 * jnp.max(size, initial=0.0)
+        return jnp.where(free, 0.0, -self.eigenvalues.real / jnp.where(free, 1.0, size))
 
     def shape(self, name: str) -> Array:
         """The entries of all shapes for one coordinate, such as ``"crank.angle"``."""

@@ -8,14 +8,16 @@ would have if it were let go, in the mass metric. Its derivative P L^-1 K L^-T P
 
     K = -d/dq [f - J^T lam]    with lam fixed: the geometric stiffness of loaded joints included.
 
-Newton's step is damped after Levenberg and Marquardt, so it goes on where K is singular. Dynamic
-relaxation lets the mechanism move, with the static forces only, and stops it whenever it moves
-against them (kinetic damping, Cundall 1976), with the step sizes of FIRE (Bitzek et al. 2006).
+Newton's steps are shortened after Deuflhard 1974: until the correction that the same K finds at
+the new place is smaller, which compares displacements, so that a stiff spring does not hide a soft
+one. Where K is singular the smallest step is taken. Dynamic relaxation lets the mechanism move,
+with the static forces only, and stops it whenever it moves against them (kinetic damping, Cundall
+1976), with the step sizes of FIRE (Bitzek et al. 2006).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -27,7 +29,8 @@ from .tangent import Tangent
 
 _NEWTON_STEPS = 100
 _PROJECTION_STEPS = 20
-_MOST_DAMPING = 1e8
+_SHORTEST = 1e-5  # part of Newton's step
+_SOFTEST = 1e-12  # stiffness that counts as none, relative to the largest
 _HELD = 1e-9  # largest |g| of a configuration that counts as being on g = 0, relative
 _RELAXED = 1e-4  # out-of-balance force, relative, at which Newton's method takes over
 
@@ -150,54 +153,59 @@ def newton(problem: Problem, start: Found, tol: Array) -> Found:
     """
 
     def body(now: tuple[Found, Array, Array]) -> tuple[Found, Array, Array]:
-        found, damping, count = now
-        step, settled = _newton_step(problem, found.q, damping)
-        moved = problem.system.normalize(problem.system.retract(found.q, step))
+        found, fraction, count = now
+        q = found.q
+        y, corrected, settled = _newton_step(problem, q)
+        step = fraction * y
+        # far from the solution a step may mean nothing: half the mechanism's size, half a radian
+        limit = jnp.minimum(1.0, 0.5 * span(q) / jnp.maximum(largest(step), 1e-300))
+        moved = problem.system.normalize(problem.system.retract(q, limit * step))
         trial, held = problem.onto(moved)
-        _, size, scale = problem.released(trial)
-        better = jnp.logical_and(held, size < (1 - 1e-4) * found.size)
-        # an undamped step that is only rounding: nearer one cannot get
-        rounding = jnp.logical_and(damping == 0, settled)
+        a, size, scale = problem.released(trial)
+        smaller = problem.norm(q, corrected(a)) < (1 - fraction * limit / 4) * problem.norm(q, y)
+        better = jnp.logical_and(held, smaller)
+        met = found.size <= tol * found.scale
         new = Found(
-            jnp.where(better, trial, found.q),
+            jnp.where(better, trial, q),
             jnp.where(better, size, found.size),
             jnp.where(better, jnp.maximum(found.scale, scale), found.scale),
             found.iterations + 1,
-            jnp.logical_or(found.size <= tol * found.scale, rounding),
+            jnp.logical_or(met, settled),
         )
-        less = jnp.where(damping > 1e-3, damping / 8, 0.0)
-        more = jnp.maximum(4 * damping, 1e-3)
-        return new, jnp.where(better, less, more), count + 1
+        return new, jnp.where(better, jnp.minimum(2 * fraction, 1.0), fraction / 3), count + 1
 
     def unfinished(now: tuple[Found, Array, Array]) -> Array:
-        found, damping, count = now
-        going = jnp.logical_and(count < _NEWTON_STEPS, damping < _MOST_DAMPING)
+        found, fraction, count = now
+        going = jnp.logical_and(count < _NEWTON_STEPS, fraction > _SHORTEST)
         return jnp.logical_and(~found.done, going)
 
     _, size, scale = problem.released(start.q)
     first = start._replace(
         size=size, scale=jnp.maximum(start.scale, scale), done=jnp.asarray(False)
     )
-    return while_loop(unfinished, body, (first, jnp.zeros(()), jnp.asarray(0)))[0]
+    return while_loop(unfinished, body, (first, jnp.ones(()), jnp.asarray(0)))[0]
 
 
-def _newton_step(problem: Problem, q: Array, damping: Array) -> tuple[Array, Array]:
-    """(step, whether it is only rounding), from min |K y - r|^2 + (damping |K|)^2 |y|^2."""
+def _newton_step(problem: Problem, q: Array) -> tuple[Array, Any, Array]:
+    """(step, the step that K finds for another acceleration, whether it is only rounding)."""
     tangent, force = problem.at(q)
     r = tangent.allowed(force)
     K = tangent.force(tangent.force(problem.stiffness(q, tangent.multipliers(force))).T).T
     K = tangent.allowed(tangent.allowed(K).T).T
     u, s, vt = jnp.linalg.svd(K)
-    top = jnp.max(s, initial=0.0)
-    weight = s / jnp.where(s > 1e-12 * top, s**2 + (damping * top) ** 2, jnp.inf)
-    y = tangent.allowed(vt.T @ (weight * (u.T @ r)))
+    inverse = 1 / jnp.where(s > _SOFTEST * jnp.max(s, initial=0.0), s, jnp.inf)
+
+    def solved(r: Array) -> Array:
+        return tangent.allowed(vt.T @ (inverse * (u.T @ r)))
+
+    def corrected(a: Array) -> Array:
+        return tangent.displacement(solved(tangent.allowed(tangent.lower.T @ a)))
+
+    y = solved(r)
     step = tangent.displacement(y)
-    longest = largest(step)
     # where K is singular a step may be short and leave the force as it is
     solves = jnp.linalg.norm(r - K @ y) <= 0.5 * jnp.linalg.norm(r)
-    settled = jnp.logical_and(solves, longest <= 1e-13 * span(q))
-    # far from the solution a step may mean nothing: half the mechanism's size, half a radian
-    return step * jnp.minimum(1.0, 0.5 * span(q) / jnp.maximum(longest, 1e-300)), settled
+    return step, corrected, jnp.logical_and(solves, largest(step) <= 1e-13 * span(q))
 
 
 # -- dynamic relaxation ----------------------------------------------------------------------
