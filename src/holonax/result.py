@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -160,7 +160,8 @@ class Result:
 
     `t` (n,), `q` (n, nq), `v` (n, nv) are the saved states; `lam` (n, rows) the multipliers and `a`
     (n, nv) the accelerations that belong to them. `success`, `status`, `message` and `stats` say
-    how the run went, `events` what happened on the way. `result["name"]` gives the motion of a
+    how the run went, `events` what happened on the way, `choices` the methods of
+    ``method="auto"``. `result["name"]` gives the motion of a
     body. Where an event changes the state, both states are there, at the same time.
     """
 
@@ -177,6 +178,7 @@ class Result:
     message: str
     stats: dict[str, Any]
     events: list[Occurrence]
+    choices: list[Any] = field(default_factory=list)
 
     @staticmethod
     def single(
@@ -473,6 +475,7 @@ class Result:
             f"{np.max(np.abs(energy.balance)) / scale:.1e} of the largest",
             f"  cost        {self.stats['steps']} steps in {self.stats['wall_time']:.3g} s"
             + (" (with compilation)" if self.stats["compiled"] else ""),
+            *(f"  chosen      {choice}" for choice in self.choices),
         ]
         return "\n".join(lines)
 

@@ -64,13 +64,15 @@ class Progress:
 
 @dataclass
 class Outcome:
-    """How a run ended: `kind` is "end", "event", "failure", "interrupt" or "switch"."""
+    """How a run ended: `kind` is "end", "event", "failure", "interrupt", or "pause", with the state
+    of the loop to go on from."""
 
     kind: str
     t: float
     t_tried: float = 0.0
     code: int = 0
     name: str = ""
+    state: Any = None
 
 
 @dataclass
@@ -94,6 +96,7 @@ class Run:
     spent: float = 0.0  # seconds before a resumption
     limit: int = 256
     since: float = 0.0  # when the present stretch of the motion began
+    auto: Any = None  # the choice of the method, where that is automatic
     reported: float = 0.0
 
 
@@ -101,7 +104,7 @@ def parts_of(run: Run, formulation: Any, integrator: Any) -> tuple[Leg, Callable
     """The leg of a method, and the compiled loop for given knots and signs of the events."""
     request = run.request
     solver = StabilizedSolver(integrator, formulation, retry=request.tolerance is not None)
-    number = lambda x: jnp.asarray(x, dtype=float)  # noqa: E731
+    number = lambda x: np.asarray(x, dtype=float)  # noqa: E731
 
     def make(knots: Any) -> loop.Loop:
         if request.tolerance is None:
@@ -122,8 +125,10 @@ def follow(
     *,
     resumed: Any = None,
     storage: Storage | None = None,
+    pause: Any = None,
 ) -> Outcome:
-    """Go on with one method to the end, a terminal event, a failure, or a change of method."""
+    """Go on with one method to the end, a terminal event, or a failure; or until `pause.left`
+    more steps have been taken, which are counted there."""
     stop = _Interrupt()
     with stop:
         state = resumed
@@ -132,7 +137,7 @@ def follow(
                 ended = _at_start(run)
                 if ended is not None:
                     return ended
-            outcome, event = _until_event(run, formulation, integrator, state, stop, storage)
+            outcome, event = _until_event(run, formulation, integrator, state, stop, storage, pause)
             state = None
             if event is None:
                 return outcome
@@ -148,7 +153,7 @@ def _at_start(run: Run) -> Outcome | None:
     events = run.request.events
     if not events:
         return None
-    t, firing = jnp.asarray(run.t, dtype=float), np.zeros(len(events), bool)
+    t, firing = np.asarray(run.t, dtype=float), np.zeros(len(events), bool)
     for _ in range(_SAME_TIME):
         signs, firing = armed(events, run.system, t, run.q, run.v, run.signs)
         if not np.any(firing):
@@ -164,7 +169,7 @@ def _at_start(run: Run) -> Outcome | None:
 
 def _handle(run: Run, which: np.ndarray) -> Outcome | None:
     """Let events happen at the run's present state."""
-    t = jnp.asarray(run.t, dtype=float)
+    t = np.asarray(run.t, dtype=float)
     done = happen(run.request.events, which, run.system, t, run.q, run.v, run.systems)
     run.system, run.q, run.v = done.system, done.q, done.v
     run.occurrences += done.occurrences
@@ -187,6 +192,7 @@ def _until_event(
     state: Any,
     stop: _Interrupt,
     storage: Storage | None,
+    pause: Any,
 ) -> tuple[Outcome, np.ndarray | None]:
     """Segments up to the next event, or the end; which events happen there, if any."""
     request = run.request
@@ -203,7 +209,7 @@ def _until_event(
         output = DenseOutput(leg, request.times, run.states)
     if state is None:
         knots = _knots(whole, hit, run.t, size)
-        state = loop.begin(make(knots), jnp.asarray(run.t, dtype=float), run.q, run.v)
+        state = loop.begin(make(knots), np.asarray(run.t, dtype=float), run.q, run.v)
         run.states.start(leg, run.t, state.y, wanted=_wanted(request, run))
         if output is not None:
             output.begin(run.t, state.y)
@@ -220,15 +226,18 @@ def _until_event(
         phase = kept % max(every, 1)
         if phase:  # a segment that had too many rejected steps ended between two saved ones
             limit = every - phase
-            segment = loop.advance(make(knots), state, jnp.asarray(limit), 0, 0)
+            segment = loop.advance(make(knots), state, np.asarray(limit), 0, 0)
         else:
             limit = min(run.limit, every * size if every else 2**30)
             limit = max(limit - limit % max(every, 1), every, 1)
-            segment = loop.advance(make(knots), state, jnp.asarray(limit), every, saving)
+            limit = limit if pause is None else min(limit, pause.left)
+            segment = loop.advance(make(knots), state, np.asarray(limit), every, saving)
         taken, new = int(segment.taken), int(segment.taken) - int(segment.rejected)
         run.steps += taken
         run.rejected += int(segment.rejected)
         kept += new
+        if pause is not None:
+            pause.left -= new
         failed = bool(segment.failed)
         state = segment.state
         seconds = time.perf_counter() - before
@@ -242,6 +251,7 @@ def _until_event(
         if failed:
             run.t = float(state.solver.t)
             run.steps -= request.tolerance is None
+        paused = False
         if failed or bool(segment.event) or run.t >= t_end:
             break
         if storage is not None:
@@ -249,9 +259,13 @@ def _until_event(
             write = storage.checkpoint if stop.asked else storage.maybe
             write(run, (formulation, integrator), state)
         _report(run)
-        if stop.asked:
+        paused = pause is not None and pause.left <= 0
+        if stop.asked or paused:
             break
     ended = not failed and run.t >= t_end and not bool(segment.event)
+    if paused:
+        run.states.pending = output.pending() if output is not None else ()
+        return Outcome("pause", run.t, state=state), None
     if output is not None:
         output.finish()
     event = bool(segment.event) and not failed
@@ -296,11 +310,11 @@ def _segment_size(formulation: Any, integrator: Any, run: Run) -> int:
 def _knots(whole: np.ndarray, hit: np.ndarray | None, t: float, size: int) -> Any:
     """The times that steps have to hit from `t` on, after the one before it; of equal length."""
     if hit is None:
-        return jnp.asarray(whole)
+        return whole
     every = np.unique(np.concatenate([whole, hit[(hit > whole[0]) & (hit < whole[1])]]))
     after = every[every > t][:size]
     before = every[every <= t][-1]
-    return jnp.asarray(np.concatenate([[before], after, np.full(size - after.size, after[-1])]))
+    return np.concatenate([[before], after, np.full(size - after.size, after[-1])])
 
 
 def _save(run: Run, segment: Any, output: DenseOutput | None, hit: Any, failed: bool) -> None:

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-import jax.numpy as jnp
 import numpy as np
 
 from . import integrator as integrators
 from . import loop
 from ._messages import listed, shown
+from .auto import RTOL, drive, new_auto
 from .consistent import Start, consistent, constraint_rows, finite_number
 from .events import Event, check_events
 from .failure import explain
@@ -69,6 +69,7 @@ def simulate(
     dt: float | None = None,
     rtol: float | None = None,
     atol: float | None = None,
+    method: Literal["auto"] | None = None,
     formulation: Formulation | None = None,
     integrator: Any = None,
     save: Save = "steps",
@@ -87,6 +88,9 @@ def simulate(
     **Arguments:**
 
     - `start`: from `consistent` or `model.build()`; a pair (q, v) is made consistent first.
+    - `method`: ``"auto"`` leaves the choice of both methods to the motion: explicit with projection
+      until it proves stiff, implicit while it is; `result.choices` says what was chosen, when and
+      why. `rtol` is then 1e-6 unless given.
     - `formulation`: how the constraints are enforced; default ``PostStabilized("both", passes=2)``.
     - `integrator`: the time stepping method; default: the formulation's own choice.
     - `save`: ``"steps"`` (every step), a whole number n (every n-th), ``"end"``, or an array of
@@ -114,6 +118,8 @@ def simulate(
             f"simulate: system is {type(system).__name__}; give a System, from model.build() or "
             "FunctionSystem(...)."
         )
+    if method is not None:
+        rtol = _check_auto(method, dt, rtol, formulation, integrator)
     formulation = PostStabilized("both", passes=2) if formulation is None else formulation
     if integrator is None and isinstance(formulation, Formulation):
         explicit = rtol is not None and is_legal(formulation, Dopri5())
@@ -150,7 +156,29 @@ def simulate(
         storage.clear()
         storage.given(system, request.events)
     run = new_run(request, system, start)
+    if method is not None and rtol is not None:
+        run.auto = new_auto(run, rtol)
     return _completed(run, formulation, integrator, storage)
+
+
+def _check_auto(method: Any, dt: Any, rtol: Any, formulation: Any, integrator: Any) -> float:
+    """The tolerance of an automatic choice of the method; refuses what contradicts it."""
+    if method != "auto":
+        raise ValueError(
+            f'simulate: method={shown(method)} is not known. Use "auto", or give a formulation and '
+            "an integrator."
+        )
+    if formulation is not None or integrator is not None:
+        raise ValueError(
+            'simulate: method="auto" chooses formulation and integrator. Leave them out, or leave '
+            "method out."
+        )
+    if dt is not None and rtol is None:
+        raise ValueError(
+            'simulate: method="auto" chooses its steps by their error. Give rtol, or leave method '
+            "out for equal steps of dt."
+        )
+    return RTOL if rtol is None else rtol
 
 
 def _storage(checkpoint: Any, every: Any, store: Any) -> Storage | None:
@@ -172,7 +200,10 @@ def _completed(
 ) -> Result:
     """Follow a run to its end, from its start or from where it was interrupted."""
     traced = loop.traces["segment"]
-    outcome = follow(run, formulation, integrator, resumed=state, storage=storage)
+    if run.auto is None:
+        outcome = follow(run, formulation, integrator, resumed=state, storage=storage)
+    else:
+        outcome = drive(run, storage, state)
     if storage is not None and outcome.kind != "interrupt":
         storage.checkpoint(run, (formulation, integrator), None, outcome)
     return _result(run, outcome, loop.traces["segment"] > traced, storage)
@@ -244,6 +275,7 @@ def _result(run: Run, outcome: Outcome, compiled: bool, storage: Storage | None)
         status=status,
         message=message,
         events=run.occurrences,
+        choices=[] if run.auto is None else run.auto.choices,
         stats={
             "steps": steps,
             "rejected": run.rejected,
@@ -301,7 +333,7 @@ def _tolerance(
     atol = rtol / 100 if atol is None else finite_number("simulate", "atol", atol, positive=True)
     if control is not None and not isinstance(control, StepControl):
         raise TypeError(f"simulate: control={shown(control)} is not an hx.StepControl(...).")
-    return Tolerance(*(jnp.asarray(x, dtype=float) for x in (rtol, atol)))
+    return Tolerance(*(np.asarray(x, dtype=float) for x in (rtol, atol)))
 
 
 def _consistent_start(system: System, start: Any) -> Start:

@@ -13,6 +13,7 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ._messages import shown
 from .system.base import Array, System
@@ -139,14 +140,14 @@ class StepControl(eqx.Module):
         dt_min: float = 0.0,
         dt_max: float = float("inf"),
     ):
-        def checked(name: str, value: Any, good: Any, wanted: str) -> Array:
+        def checked(name: str, value: Any, good: Any, wanted: str) -> Any:
             try:
                 fine = good(float(value))
             except (TypeError, ValueError):
                 fine = False
             if not fine:
                 raise ValueError(f"StepControl: {name}={shown(value)} is not {wanted}.")
-            return jnp.asarray(value, dtype=float)
+            return np.asarray(value, dtype=float)
 
         self.safety = checked("safety", safety, lambda x: 0 < x < 1, "between 0 and 1")
         self.beta = checked("beta", beta, lambda x: 0 <= x < 0.2, "in [0, 0.2)")

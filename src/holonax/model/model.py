@@ -185,7 +185,13 @@ class Model(
         released: Sequence[str] = (),
         **options: Any,
     ) -> Result:
-        """Build and simulate to `t_end` [s]; `dt` and `options` are those of `holonax.simulate`."""
+        """Build and simulate to `t_end` [s]; `dt` and `options` are those of `holonax.simulate`.
+
+        Without `dt`, a formulation or an integrator the method is chosen by the motion,
+        ``method="auto"``.
+        """
+        if dt is None and not {"formulation", "integrator", "method"} & set(options):
+            options["method"] = "auto"
         system, start = self.build(t=t, hold=hold, hold_velocity=hold_velocity, released=released)
         return simulate(system, start, t_end, dt=dt, **options)
 
