@@ -71,7 +71,7 @@ def test_both_states_of_an_impact_are_saved_and_energy_is_accounted_for(pendulum
     assert np.max(np.abs(run.energy.balance)) < 1e-9
     assert max(x.max() for x in run.drift()) < 1e-13
     # between the steps, on both sides of the impact
-    q, v = run.at(run.t[at] + np.array([-1e-3, 1e-3]))
+    q, _ = run.at(run.t[at] + np.array([-1e-3, 1e-3]))
     np.testing.assert_allclose(q[1, 0] / q[0, 0], 0.5, rtol=1e-3)
     assert np.all(q[:, 0] > 0)
 

@@ -104,7 +104,7 @@ def stable_step(rates: np.ndarray, integrator: Any) -> float:
 
     Rates that grow by themselves are left out: no step makes them stable.
     """
-    rates = rates[(np.abs(rates) > 0) & (rates.real <= 0.1 * np.abs(rates))]
+    rates = rates[(np.abs(rates) > 0) & (np.real(rates) <= 0.1 * np.abs(rates))]
     if not rates.size:
         return float("inf")
     rates = rates[np.argsort(-np.abs(rates))][:8]  # the fastest decide

@@ -100,19 +100,23 @@ class Run:
     reported: float = 0.0
 
 
+def _number(x: Any) -> Any:
+    """A traced number; numpy's, which costs less to make than one of JAX."""
+    return np.asarray(x, dtype=float)
+
+
 def parts_of(run: Run, formulation: Any, integrator: Any) -> tuple[Leg, Callable[..., Any]]:
     """The leg of a method, and the compiled loop for given knots and signs of the events."""
     request = run.request
     solver = StabilizedSolver(integrator, formulation, retry=request.tolerance is not None)
-    number = lambda x: np.asarray(x, dtype=float)  # noqa: E731
 
     def make(knots: Any) -> loop.Loop:
         if request.tolerance is None:
-            rule: Any = EqualSteps(knots, number(request.dt))
+            rule: Any = EqualSteps(knots, _number(request.dt))
         else:
             rule = ErrorControl(knots, request.control)
-        watch = Watch(request.events, number(run.signs)) if request.events else None
-        first = number(request.first)
+        watch = Watch(request.events, _number(run.signs)) if request.events else None
+        first = _number(request.first)
         return loop.Loop(run.system, solver, rule, request.tolerance, first, watch)
 
     return Leg(run.system, formulation, integrator, request.dt), make
@@ -153,7 +157,7 @@ def _at_start(run: Run) -> Outcome | None:
     events = run.request.events
     if not events:
         return None
-    t, firing = np.asarray(run.t, dtype=float), np.zeros(len(events), bool)
+    t, firing = _number(run.t), np.zeros(len(events), bool)
     for _ in range(_SAME_TIME):
         signs, firing = armed(events, run.system, t, run.q, run.v, run.signs)
         if not np.any(firing):
@@ -169,7 +173,7 @@ def _at_start(run: Run) -> Outcome | None:
 
 def _handle(run: Run, which: np.ndarray) -> Outcome | None:
     """Let events happen at the run's present state."""
-    t = np.asarray(run.t, dtype=float)
+    t = _number(run.t)
     done = happen(run.request.events, which, run.system, t, run.q, run.v, run.systems)
     run.system, run.q, run.v = done.system, done.q, done.v
     run.occurrences += done.occurrences
@@ -209,7 +213,7 @@ def _until_event(
         output = DenseOutput(leg, request.times, run.states)
     if state is None:
         knots = _knots(whole, hit, run.t, size)
-        state = loop.begin(make(knots), np.asarray(run.t, dtype=float), run.q, run.v)
+        state = loop.begin(make(knots), _number(run.t), run.q, run.v)
         run.states.start(leg, run.t, state.y, wanted=_wanted(request, run))
         if output is not None:
             output.begin(run.t, state.y)
@@ -226,12 +230,12 @@ def _until_event(
         phase = kept % max(every, 1)
         if phase:  # a segment that had too many rejected steps ended between two saved ones
             limit = every - phase
-            segment = loop.advance(make(knots), state, np.asarray(limit), 0, 0)
+            segment = loop.advance(make(knots), state, _number(limit), 0, 0)
         else:
             limit = min(run.limit, every * size if every else 2**30)
             limit = max(limit - limit % max(every, 1), every, 1)
             limit = limit if pause is None else min(limit, pause.left)
-            segment = loop.advance(make(knots), state, np.asarray(limit), every, saving)
+            segment = loop.advance(make(knots), state, _number(limit), every, saving)
         taken, new = int(segment.taken), int(segment.taken) - int(segment.rejected)
         run.steps += taken
         run.rejected += int(segment.rejected)

@@ -333,7 +333,8 @@ def _tolerance(
     atol = rtol / 100 if atol is None else finite_number("simulate", "atol", atol, positive=True)
     if control is not None and not isinstance(control, StepControl):
         raise TypeError(f"simulate: control={shown(control)} is not an hx.StepControl(...).")
-    return Tolerance(*(np.asarray(x, dtype=float) for x in (rtol, atol)))
+    numbers: Any = (np.asarray(x, dtype=float) for x in (rtol, atol))
+    return Tolerance(*numbers)
 
 
 def _consistent_start(system: System, start: Any) -> Start:
