@@ -43,7 +43,7 @@ def test_dopri5_takes_the_steps_of_hairers_code():
     )
 
 
-def test_saved_times_are_hit_and_parameters_do_not_recompile(slider_crank):
+def test_saved_times_are_met_and_parameters_do_not_recompile(slider_crank):
     system, start, exact = slider_crank
     times = np.linspace(0.0, 2.0, 21)
     run = hx.simulate(system, start, 2.0, rtol=1e-7, save=times)
@@ -79,7 +79,7 @@ def test_a_force_that_becomes_nan_is_approached_and_reported():
     )
     run = hx.simulate(system, hx.consistent(system, [1.0]), 2.0, rtol=1e-6)
     assert not run.success
-    assert "step too small" in run.message
+    assert run.status == "non-finite" and "force" in run.message
     assert run.t[-1] == pytest.approx(1.0, abs=1e-9)
     assert run.q[-1, 0] == pytest.approx(np.cos(1.0), abs=1e-5)
 

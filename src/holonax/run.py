@@ -96,6 +96,7 @@ class Run:
     spent: float = 0.0  # seconds before a resumption
     limit: int = 256
     since: float = 0.0  # when the present stretch of the motion began
+    kept: int = 0  # steps kept since then
     auto: Any = None  # the choice of the method, where that is automatic
     reported: float = 0.0
 
@@ -189,6 +190,124 @@ def _handle(run: Run, which: np.ndarray) -> Outcome | None:
     return None
 
 
+class _Stretch:
+    """One method on one smooth part of the motion: from its start to an event or the end."""
+
+    def __init__(self, run: Run, formulation: Any, integrator: Any, state: Any):
+        request = run.request
+        self.run, self.request, self.method = run, request, (formulation, integrator)
+        self.leg, self._make = parts_of(run, formulation, integrator)
+        self.size = _segment_size(run)
+        dense = request.times is not None and request.tolerance is not None
+        self.hit = None if dense else request.times  # times that steps are made to hit
+        self.every = 1 if dense else request.every
+        self.output = None
+        if dense and request.times is not None:
+            self.output = DenseOutput(self.leg, request.times, run.states)
+        if state is None:
+            self.state = self._begun()
+        else:
+            self.state = state
+            run.states.leg(self.leg)
+            if self.output is not None:
+                self.output.load(run.states.pending)
+        self.failed = self.event = False
+        self.t_tried = run.t
+
+    def _begun(self) -> Any:
+        run = self.run
+        run.since, run.kept = run.t, 0
+        state = loop.begin(self._loop(run.t), _number(run.t), run.q, run.v)
+        run.states.start(self.leg, run.t, state.y, wanted=_wanted(self.request, run))
+        if self.output is not None:
+            self.output.begin(run.t, state.y)
+        return state
+
+    def _loop(self, t: float) -> loop.Loop:
+        whole = np.array([self.run.since, self.request.t_end])
+        return self._make(_knots(whole, self.hit, t, self.size))
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing to go on with."""
+        return self.failed or self.event or self.run.t >= self.request.t_end
+
+    def advance(self, most: int) -> int:
+        """One segment of at most `most` steps; returns how many were kept."""
+        run, every = self.run, max(self.every, 1)
+        before = time.perf_counter()
+        between = run.kept % every  # steps since the last one that was to be saved
+        saving = self.size if (self.every or self.hit is not None) else 0
+        if between:
+            limit, program = min(every - between, most), (0, 0)
+        else:
+            limit = min(run.limit, every * self.size if saving else 2**30)
+            limit = min(max(limit - limit % every, every), most)
+            program = (self.every, saving)
+        segment = loop.advance(self._loop(run.t), self.state, _number(limit), *program)
+        self.state, self.failed = segment.state, bool(segment.failed)
+        self.event, self.t_tried = bool(segment.event), float(segment.state.t)
+        taken, rejected = int(segment.taken), int(segment.rejected)
+        kept = taken - rejected
+        run.steps, run.rejected, run.kept = (
+            run.steps + taken,
+            run.rejected + rejected,
+            run.kept + kept,
+        )
+        seconds = time.perf_counter() - before
+        if kept >= run.limit:  # a longer segment, unless this one took its time
+            run.limit = int(np.clip(run.limit * np.clip(_SECONDS / seconds, 0.25, 4), 16, 2**24))
+        if between and run.kept % every == 0:
+            run.states.last(self.t_tried, self.state.y)
+        elif saving and not between:
+            self._save(segment)
+        run.t, run.q, run.v = self.t_tried, self.state.y[0], self.state.y[1]
+        if self.failed:
+            run.t = float(self.state.solver.t)
+            run.steps -= self.request.tolerance is None
+        return kept
+
+    def _save(self, segment: Any) -> None:
+        ts, states = np.asarray(segment.ts), self.run.states
+        latest = states.latest if self.output is None else self.output.latest
+        before = np.concatenate([[latest], ts[:-1]])
+        good = np.isfinite(ts) & (ts > before)  # drops unused and padded entries
+        if self.hit is not None:
+            good &= np.isin(ts, self.hit) & (ts <= self.t_tried)
+        if self.failed:
+            good &= ts < self.t_tried
+        kept = jax.tree.map(lambda x: np.asarray(x)[good], segment.ys)
+        (states if self.output is None else self.output).add(ts[good], kept)
+
+    def hold(self) -> None:
+        """Keep what is needed to go on from here later."""
+        self.run.states.pending = () if self.output is None else self.output.pending()
+
+    def finish(self, interrupted: bool) -> tuple[Outcome, np.ndarray | None]:
+        """How the stretch ended, and which events have happened there."""
+        run, state, request = self.run, self.state, self.request
+        if self.output is not None:
+            self.output.finish()
+        happened = self.event and not self.failed
+        found = np.asarray(state.steps.watch.found) if happened else np.zeros(0, bool)
+        terminal = any(e.terminal for e, here in zip(request.events, found) if here)
+        ended = not self.failed and not happened and run.t >= request.t_end
+        if self.failed or interrupted or (request.times is None and (ended or terminal)):
+            run.states.last(run.t, state.y)
+        formulation, integrator = self.method
+        for counts in (
+            integrator.statistics(state.solver.method),
+            formulation.statistics(state.solver.carry),
+        ):
+            run.counts = _added(run.counts, counts)
+        if self.failed:
+            return Outcome("failure", run.t, self.t_tried, int(state.solver.code)), None
+        if happened:
+            run.signs = np.where(found, 0, np.asarray(state.steps.watch.signs))
+            return Outcome("event", run.t), found
+        return Outcome("end" if ended else "interrupt", run.t), None
+
+
 def _until_event(
     run: Run,
     formulation: Any,
@@ -199,99 +318,24 @@ def _until_event(
     pause: Any,
 ) -> tuple[Outcome, np.ndarray | None]:
     """Segments up to the next event, or the end; which events happen there, if any."""
-    request = run.request
-    leg, make = parts_of(run, formulation, integrator)
-    dense = request.times is not None and request.tolerance is not None
-    t_end = request.t_end
-    if state is None:
-        run.since = run.t
-    whole = np.array([run.since, t_end])
-    hit = None if dense else request.times
-    size = _segment_size(formulation, integrator, run)
-    output = None
-    if dense and request.times is not None:
-        output = DenseOutput(leg, request.times, run.states)
-    if state is None:
-        knots = _knots(whole, hit, run.t, size)
-        state = loop.begin(make(knots), _number(run.t), run.q, run.v)
-        run.states.start(leg, run.t, state.y, wanted=_wanted(request, run))
-        if output is not None:
-            output.begin(run.t, state.y)
-    else:
-        run.states.leg(leg)
-        if output is not None:
-            output.load(run.states.pending)
-    every = 1 if dense else request.every
-    saving = size if (every or hit is not None) else 0
-    kept = 0
+    stretch = _Stretch(run, formulation, integrator, state)
     while True:
-        knots = _knots(whole, hit, float(state.t), size)
-        before = time.perf_counter()
-        phase = kept % max(every, 1)
-        if phase:  # a segment that had too many rejected steps ended between two saved ones
-            limit = every - phase
-            segment = loop.advance(make(knots), state, _number(limit), 0, 0)
-        else:
-            limit = min(run.limit, every * size if every else 2**30)
-            limit = max(limit - limit % max(every, 1), every, 1)
-            limit = limit if pause is None else min(limit, pause.left)
-            segment = loop.advance(make(knots), state, _number(limit), every, saving)
-        taken, new = int(segment.taken), int(segment.taken) - int(segment.rejected)
-        run.steps += taken
-        run.rejected += int(segment.rejected)
-        kept += new
+        kept = stretch.advance(2**30 if pause is None else pause.left)
         if pause is not None:
-            pause.left -= new
-        failed = bool(segment.failed)
-        state = segment.state
-        seconds = time.perf_counter() - before
-        if new >= limit:  # a longer segment, unless this one took its time
-            run.limit = int(np.clip(run.limit * np.clip(_SECONDS / seconds, 0.25, 4), 16, 2**24))
-        if phase and new >= limit:
-            run.states.last(float(state.t), state.y)
-        elif saving and not phase:
-            _save(run, segment, output, hit, failed)
-        run.t, run.q, run.v = float(state.t), state.y[0], state.y[1]
-        if failed:
-            run.t = float(state.solver.t)
-            run.steps -= request.tolerance is None
-        paused = False
-        if failed or bool(segment.event) or run.t >= t_end:
-            break
-        if storage is not None:
-            run.states.pending = output.pending() if output is not None else ()
-            write = storage.checkpoint if stop.asked else storage.maybe
-            write(run, (formulation, integrator), state)
-        _report(run)
+            pause.left -= kept
+        if stretch.over:
+            return stretch.finish(interrupted=False)
         paused = pause is not None and pause.left <= 0
-        if stop.asked or paused:
-            break
-    ended = not failed and run.t >= t_end and not bool(segment.event)
-    if paused:
-        run.states.pending = output.pending() if output is not None else ()
-        return Outcome("pause", run.t, state=state), None
-    if output is not None:
-        output.finish()
-    event = bool(segment.event) and not failed
-    found = np.asarray(state.steps.watch.found) if event else np.zeros(0, bool)
-    terminal = any(e.terminal for e, here in zip(request.events, found) if here)
-    if failed or stop.asked or (request.times is None and (ended or terminal)):
-        run.states.last(run.t, state.y)
-    run.counts = _added(
-        run.counts,
-        {
-            **integrator.statistics(state.solver.method),
-            **formulation.statistics(state.solver.carry),
-        },
-    )
-    if failed:
-        return Outcome("failure", run.t, float(segment.state.t), int(state.solver.code)), None
-    if event:
-        run.signs = np.where(found, 0, np.asarray(state.steps.watch.signs))
-        return Outcome("event", run.t), found
-    if ended:
-        return Outcome("end", run.t), None
-    return Outcome("interrupt", run.t), None
+        if paused or storage is not None:
+            stretch.hold()
+        if storage is not None:
+            write = storage.checkpoint if stop.asked else storage.maybe
+            write(run, stretch.method, stretch.state)
+        _report(run)
+        if stop.asked:
+            return stretch.finish(interrupted=True)
+        if paused:
+            return Outcome("pause", run.t, state=stretch.state), None
 
 
 def _added(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:
@@ -305,7 +349,7 @@ def _wanted(request: Request, run: Run) -> bool:
     return not run.states.parts or request.every == 1
 
 
-def _segment_size(formulation: Any, integrator: Any, run: Run) -> int:
+def _segment_size(run: Run) -> int:
     """How many states a segment can save; a power of two, so that few programs are compiled."""
     per_state = int(run.q.size + 4 * run.v.size)
     return int(np.clip(2 ** int(np.log2(max(_BUFFER // max(per_state, 1), 1))), 8, 4096))
@@ -319,23 +363,6 @@ def _knots(whole: np.ndarray, hit: np.ndarray | None, t: float, size: int) -> An
     after = every[every > t][:size]
     before = every[every <= t][-1]
     return np.concatenate([[before], after, np.full(size - after.size, after[-1])])
-
-
-def _save(run: Run, segment: Any, output: DenseOutput | None, hit: Any, failed: bool) -> None:
-    ts = np.asarray(segment.ts)
-    latest = run.states.latest if output is None else output.latest
-    before = np.concatenate([[latest], ts[:-1]])
-    good = np.isfinite(ts) & (ts > before)  # drops unused and padded entries
-    if hit is not None:
-        good &= np.isin(ts, hit)
-        good &= ts <= float(segment.state.t)
-    if failed:
-        good &= ts < float(segment.state.t)
-    kept = jax.tree.map(lambda x: np.asarray(x)[good], segment.ys)
-    if output is None:
-        run.states.add(ts[good], kept)
-    else:
-        output.add(ts[good], kept)
 
 
 def _report(run: Run) -> None:

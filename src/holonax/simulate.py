@@ -366,7 +366,8 @@ def _failure(run: Run, outcome: Outcome) -> tuple[str, str]:
             f"stopped at t = {outcome.t:g} s after {run.steps} steps: event {outcome.name!r} "
             f"{what}. All states before it are returned. Look at what the event changes."
         )
-    step = max(outcome.t_tried - outcome.t, 0.0)
+    # steps that were too small have come to within rounding of what stopped them
+    step = max(outcome.t_tried - outcome.t, 1e-6 * max(1.0, abs(outcome.t)))
     reason = explain(run.system, run.start, outcome.t, run.q, run.v, step, outcome.code)
     return reason.status, (
         f"stopped at t = {outcome.t:g} s after {run.steps} steps: in the step to "

@@ -18,7 +18,7 @@ from ..system.assembly import BodySet
 from ..system.blocks import BlockPlan
 from ..system.elements import Element, Group, Table, group_rows
 from ..system.frames import Frame, PlanarFrame
-from ..system.mechanism import JointMarker, Mechanism
+from ..system.mechanism import JointMarker, JointPlaces, Mechanism
 from .analysis_methods import AnalysisMethods
 from .bodies import Body, Kind, ModelError, planar_body, spatial_body, vector
 from .custom import CustomMethods
@@ -141,7 +141,8 @@ class Model(
             (item.name, self._marker(item, kinds.index(item.kind)))
             for item in self._joints.values()
         )
-        return Mechanism(sets, markers, False)
+        places = [(item.point_a, item.point, item.axes) for item in self._joints.values()]
+        return Mechanism(sets, JointPlaces.of(places), markers, False)
 
     def start_vectors(self) -> tuple[np.ndarray, np.ndarray]:
         """The described (q, v), not yet made consistent."""
@@ -235,9 +236,6 @@ class Model(
         return JointMarker(
             set_index,
             (index[item.bodies[0]], index[item.bodies[min(1, len(item.bodies) - 1)]]),
-            tuple(float(x) for x in item.point_a),
-            tuple(float(x) for x in item.point),
-            tuple(tuple(float(x) for x in row) for row in item.axes),
             tuple(name for name, _, _ in item.parts),
         )
 

@@ -66,17 +66,35 @@ class Reaction:
 
 @dataclass(frozen=True)
 class JointMarker:
-    """Where a joint sits: `point_a` and `axes` in its first body, `point` in its second."""
+    """Which bodies a joint connects, frames of the set `set_index`, and the elements it is of."""
 
     set_index: int
     bodies: tuple[int, int]
-    point_a: tuple[float, ...]
-    point: tuple[float, ...]
-    axes: tuple[tuple[float, ...], ...]
     elements: tuple[str, ...]
 
-    def __hash__(self) -> int:
-        return hash((self.set_index, self.bodies, self.elements))
+
+class JointPlaces(eqx.Module):
+    """Where the joints sit: `point_a` and `axes` in their first bodies, `point` in their second.
+
+    Arrays over the joints with vectors of space, so that mechanisms that differ only in their
+    dimensions share compiled programs; in the plane the third components are zero.
+    """
+
+    point_a: Array  # (n, 3)
+    point: Array  # (n, 3)
+    axes: Array  # (n, 3, 3)
+
+    @staticmethod
+    def of(places: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> JointPlaces:
+        """From (point_a, point, axes) of each joint, of the plane or of space."""
+
+        def stacked(k: int, shape: tuple[int, ...]) -> Array:
+            out = np.zeros((len(places), *shape))
+            for row, place in zip(out, places, strict=True):
+                row[tuple(slice(size) for size in np.shape(place[k]))] = place[k]
+            return jnp.asarray(out)
+
+        return JointPlaces(stacked(0, (3,)), stacked(1, (3,)), stacked(2, (3, 3)))
 
 
 class Mechanism(System):
@@ -86,6 +104,7 @@ class Mechanism(System):
     """
 
     sets: tuple[BodySet, ...]
+    places: JointPlaces
     markers: tuple[tuple[str, JointMarker], ...] = eqx.field(static=True)
     redundant: bool = eqx.field(static=True)
     released: tuple[str, ...] = eqx.field(static=True, default=())
@@ -114,9 +133,11 @@ class Mechanism(System):
         out = tuple(n for n in known if n in {*self.released, *release} - set(engage))
         if not out:
             return everything
-        markers = tuple((name, marker) for name, marker in everything.markers if name not in out)
+        kept = np.array([i for i, name in enumerate(known) if name not in out], int)
+        markers = tuple(everything.markers[i] for i in kept)
+        places = jax.tree.map(lambda x: x[kept], everything.places)
         sets = tuple(s.without(out) for s in everything.sets)
-        return Mechanism(sets, markers, everything.redundant, out, everything)
+        return Mechanism(sets, places, markers, everything.redundant, out, everything)
 
     # -- splitting -----------------------------------------------------------------------
 
@@ -144,7 +165,7 @@ class Mechanism(System):
     # -- System: configuration -----------------------------------------------------------
 
     def with_redundant_constraints(self) -> Mechanism:
-        return Mechanism(self.sets, self.markers, True, self.released, self.whole)
+        return Mechanism(self.sets, self.places, self.markers, True, self.released, self.whole)
 
     @property
     def has_redundant_constraints(self) -> bool:
@@ -348,6 +369,13 @@ class Mechanism(System):
         if axes not in ("world", "joint"):
             raise ValueError(f'axes={shown(axes)} is not known. Use "world" or "joint".')
 
+    def place(self, joint: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """A joint's point in its first body, its point in its second, and its axes in the first."""
+        i = list(dict(self.markers)).index(joint)
+        d = self.sets[self.markers[i][1].set_index].translations
+        point_a, point, axes = (np.asarray(x)[i] for x in jax.tree.leaves(self.places))
+        return point_a[:d], point[:d], axes[:d, :d]
+
     def _locate(self, body: str) -> tuple[int, int]:
         for k, s in enumerate(self.sets):
             if body in s.names:
@@ -429,19 +457,20 @@ class Mechanism(System):
         k = marker.set_index
         s = self.sets[k]
         wrench = np.asarray(_joint_wrench(self, joint, *(jnp.asarray(x) for x in (t, q, lam))))
+        _, point, own_axes = self.place(joint)
         body = marker.bodies[1]
         planar = s.frame is PlanarFrame
         first = self._pose(marker.bodies[0], k, q)
         _, A = self._pose(body, k, q)
         d = s.translations
         force, torque = wrench[:, :d], wrench[:, d:]
-        arm = np.einsum("nij,j->ni", A, np.asarray(marker.point))
+        arm = np.einsum("nij,j->ni", A, point)
         if planar:
             torque = torque[:, 0] - (arm[:, 0] * force[:, 1] - arm[:, 1] * force[:, 0])
         else:
             torque = np.einsum("nij,nj->ni", A, torque) - np.cross(arm, force)
         if axes == "joint":
-            frame = np.einsum("nij,jk->nik", first[1], np.asarray(marker.axes))
+            frame = np.einsum("nij,jk->nik", first[1], own_axes)
             force = np.einsum("nji,nj->ni", frame, force)
             torque = torque if planar else np.einsum("nji,nj->ni", frame, torque)
         return Reaction(force, torque)

@@ -132,10 +132,11 @@ def _joints(system: Mechanism, bodies: _Bodies) -> tuple[np.ndarray, np.ndarray,
     """The rods, pins and fixed points of a `Skeleton`, at all saved states."""
     n, d = next(iter(bodies.motions.values())).position.shape[0], bodies.dimension
     rods, pins, fixed = [np.zeros((n, 0, 2, d))], [np.zeros((n, 0, d))], [np.zeros((0, d))]
-    for _, marker in system.markers:
+    for joint, marker in system.markers:
+        point_a, point, _ = system.place(joint)
         names = ("ground", *system.sets[marker.set_index].names)
         first, second = (names[i] for i in marker.bodies)
-        a, b = bodies.attach(first, marker.point_a), bodies.attach(second, marker.point)
+        a, b = bodies.attach(first, point_a), bodies.attach(second, point)
         pins.append(b[:, None])
         if not _coincide(a, b):
             pins.append(a[:, None])
