@@ -185,3 +185,65 @@ def test_bad_events_are_refused(pendulum, make, words):
     system, start = pendulum
     with pytest.raises((ValueError, TypeError), match=words):
         hx.simulate(system, start, 1.0, rtol=1e-6, events=make())
+
+
+def test_a_ball_that_comes_to_rest_stops_the_run_there():
+    """Dropped from 1 m at 2 m/s², it bounces ever faster; the times add up to 1 + 2 e / (1 - e)."""
+    ball = hx.FunctionSystem(
+        mass=lambda q, p: jnp.ones(1), force=lambda q, v, t, p: jnp.array([-2.0])
+    )
+    floor = hx.Event("floor", lambda t, q, v: q[0], direction="falling", change=hx.Impact(0.5))
+    run = hx.simulate(ball, hx.consistent(ball, [1.0]), 9.0, events=floor, rtol=1e-10, save="end")
+    assert not run.success and run.status == "event"
+    assert "'floor'" in run.message and "come to rest" in run.message and "joint" in run.message
+    assert run.t[-1] == pytest.approx(3.0, abs=1e-5)
+
+
+def latched(engage="latch", release="elbow"):
+    """Two links that swing down; when they are in line a latch makes them one."""
+    model = hx.Model(gravity=(0.0, -9.81))
+    upper = model.planar_body("upper", hx.rod(1.0, mass=2.0), position=(0.5, 0.0))
+    lower = model.planar_body("lower", hx.rod(1.0, mass=1.0), position=(1.5, 0.0))
+    model.revolute("pivot", model.ground, upper, at=(0.0, 0.0))
+    model.revolute("elbow", upper, lower, at=(1.0, 0.0))
+    model.fixed("latch", upper, lower, at=(1.0, 0.0))
+    return model
+
+
+def bend(upper, lower, t):
+    return lower.angle - upper.angle
+
+
+def test_a_latch_engages_by_an_impulse_and_is_released_again():
+    model = latched()
+    close = hx.Event(
+        "close",
+        bend,
+        bodies=("upper", "lower"),
+        direction="rising",
+        engage="latch",
+        release="elbow",
+    )
+    part = hx.Event("part", lambda t, q, v: t - 1.5, engage="elbow", release="latch")
+    run = model.simulate(1.8, rtol=1e-9, released=["latch"], events=[close, part])
+    assert run.success
+    assert [e.name for e in run.events] == ["close", "part"]
+    closed, opened = run.events
+    assert opened.t == pytest.approx(1.5, abs=1e-14)
+    turn = lambda v: v[4:]  # noqa: E731  angular velocities of the two links
+    assert abs(np.diff(turn(closed.v_before))[0]) > 0.1
+    np.testing.assert_allclose(np.diff(turn(closed.v)), 0.0, atol=1e-12)
+    # the impulse acts between the links, so the moment of momentum about the pivot stays
+    momentum = run.momentum()[1][:, 2]
+    (at,) = np.flatnonzero(run.t == closed.t)[:1]
+    assert momentum[at] == pytest.approx(momentum[at + 1], rel=1e-12)
+    together = (run.t > closed.t) & (run.t < opened.t)
+    assert np.max(np.abs(run["upper"].angle - run["lower"].angle)[together]) < 1e-12
+    # the reaction of a joint that does not act is zero
+    torque = run.reaction("latch").torque
+    assert np.all(torque[run.t < closed.t] == 0) and np.max(np.abs(torque[together])) > 0.1
+    assert np.all(run.reaction("elbow").force[together] == 0)
+    assert max(x.max() for x in run.drift()) < 1e-12
+    lost = run.energy.total[at] - run.energy.total[at + 1]
+    assert lost > 0.01  # a plastic impact takes energy
+    assert np.max(np.abs(run.energy.balance)) < 1e-6

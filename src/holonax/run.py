@@ -26,6 +26,7 @@ from .system.base import System
 _BUFFER = 2**21  # entries of the buffer of saved states in one segment
 _SECONDS = 0.1  # how long a segment should take
 _REPORT = 0.5  # seconds between reports of progress
+_AT_REST = 50  # times that an event may follow upon itself within a millionth of a second
 _SAME_TIME = 100  # events at one and the same time before that is called endless
 
 
@@ -146,8 +147,10 @@ def follow(
             state = None
             if event is None:
                 return outcome
-            ended = _handle(run, event)
+            ended = _handle(run, event) or _come_to_rest(run)
             if ended is not None:
+                if ended.kind == "failure":
+                    run.states.last(run.t, (run.q, run.v))
                 return ended
             if storage is not None:
                 storage.maybe(run, (formulation, integrator), None)
@@ -169,6 +172,16 @@ def _at_start(run: Run) -> Outcome | None:
         if ended is not None:
             return ended
     name = events[int(np.argmax(firing))].name
+    return Outcome("failure", run.t, run.t, 5, name)
+
+
+def _come_to_rest(run: Run) -> Outcome | None:
+    """Stop where an event follows upon itself faster and faster, as a ball that comes to rest."""
+    last = run.occurrences[-_AT_REST:]
+    near = 1e-6 * (1 + abs(run.t))
+    name = last[-1].name if last else ""
+    if len(last) < _AT_REST or run.t - last[0].t > near or any(e.name != name for e in last):
+        return None
     return Outcome("failure", run.t, run.t, 5, name)
 
 

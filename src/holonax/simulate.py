@@ -361,10 +361,13 @@ def _consistent_start(system: System, start: Any) -> Start:
 def _failure(run: Run, outcome: Outcome) -> tuple[str, str]:
     """The status and message of a run that stopped in the middle."""
     if outcome.code in (4, 5):
-        what = "made the state non-finite" if outcome.code == 4 else "happened again and again"
+        what, advice = "made the state non-finite", "Look at what the event changes"
+        if outcome.code == 5:
+            what = "followed upon itself without end, as if it had come to rest there"
+            advice = "Let it end the run (terminal=True), or engage a joint that holds from then on"
         return "event", (
             f"stopped at t = {outcome.t:g} s after {run.steps} steps: event {outcome.name!r} "
-            f"{what}. All states before it are returned. Look at what the event changes."
+            f"{what}. All states before it are returned. {advice}."
         )
     # steps that were too small have come to within rounding of what stopped them
     step = max(outcome.t_tried - outcome.t, 1e-6 * max(1.0, abs(outcome.t)))
