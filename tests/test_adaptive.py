@@ -117,7 +117,9 @@ def test_error_is_proportional_to_the_tolerance_on_the_slider_crank(label):
 @pytest.mark.parametrize("name", list(MECHANISMS))
 @pytest.mark.parametrize("label", list(PAIRS))
 def test_error_is_proportional_to_the_tolerance(label, name):
-    found, shown = slope(name, PAIRS[label], TOLERANCES)
+    # Methods of order 2 take three times the steps for each decade; 10^5 are enough to see it.
+    second = PAIRS[label][1].order(None) == 2 and name != "slider_crank"
+    found, shown = slope(name, PAIRS[label], TOLERANCES[:6] if second else TOLERANCES)
     print(label, name, shown)
     assert 0.7 < found < STEEPER.get((label, name), 1.3), shown
 
