@@ -116,3 +116,33 @@ def test_contradictions_are_refused(options, words):
     system, start = examples.slider_crank()
     with pytest.raises(ValueError, match=words):
         hx.simulate(system, start, 1.0, **options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["stiff double pendulum", "modified Andrews"])
+def test_implicit_methods_need_fewer_steps_by_the_factor_of_stability(name):
+    """The stiff mechanisms of Haug, Negrut and Iancu (1997): an explicit method takes the steps
+    that stability dictates, some 3.3 / |fastest rate|; an implicit one those of the motion."""
+    make, t_end = {
+        "stiff double pendulum": (examples.stiff_double_pendulum, 2.0),
+        "modified Andrews": (
+            lambda: examples.andrews("cartesian", stiffness=3e4, damping=1e5),
+            0.05,
+        ),
+    }[name]
+    system, start = make()
+    options = {"rtol": 1e-4, "save": "end"}
+    explicit = hx.simulate(system, start, t_end, **options)
+    implicit = hx.simulate(
+        system, start, t_end, formulation=hx.GGL(), integrator=hx.VariableBDF(), **options
+    )
+    chosen = hx.simulate(system, start, t_end, method="auto", **options)
+    assert explicit.success and implicit.success and chosen.success
+    matrix = auto._linearised(system, hx.Index1(), t_end, explicit.q[-1], explicit.v[-1])
+    limit = auto.stable_step(np.linalg.eigvals(np.asarray(matrix)), hx.Dopri5())
+    # the rates grow along the motion of Andrews' mechanism, so its mean step is longer
+    assert 0.4 < explicit.stats["steps"] / (t_end / limit) < 1.5
+    assert implicit.stats["steps"] < explicit.stats["steps"] / 10
+    assert "VariableBDF" in names(chosen)
+    # a first look after a hundred explicit steps, then the implicit ones
+    assert chosen.stats["steps"] < 1.5 * implicit.stats["steps"] + 150

@@ -1,6 +1,7 @@
 """Long runs: checkpoints that survive a kill, bounded memory, progress, interruption."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -107,3 +108,24 @@ def test_an_interrupted_run_returns_what_it_has_and_can_go_on(tmp_path):
     np.testing.assert_array_equal(part.q[:n], whole.q[:n])
     rest = hx.resume(tmp_path / "run", system=system)
     np.testing.assert_array_equal(rest.q, whole.q)
+
+
+@pytest.mark.slow
+def test_the_code_of_the_page_on_runs_runs(tmp_path, monkeypatch):
+    page = Path(__file__).resolve().parent.parent / "docs" / "runs.md"
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL):
+        exec(compile(block, "runs.md", "exec"), names)
+    assert names["result"].success and names["result"].stats["steps"] == 20_000
+
+
+@pytest.mark.slow
+def test_the_example_of_events_runs(tmp_path):
+    import runpy
+
+    example = Path(__file__).resolve().parent.parent / "examples" / "events.py"
+    first, second = runpy.run_path(str(example))["main"](tmp_path)
+    assert [e.name for e in first.events] == ["stop"] * 3
+    assert [e.name for e in second.events] == ["close", "pull", "close"]
+    assert (tmp_path / "events.png").stat().st_size > 10_000
