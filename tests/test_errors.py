@@ -14,6 +14,7 @@ import pytest
 
 import holonax as hx
 from holonax.formulation import OdeFormulation
+from holonax.result import Leg
 
 NAN, INF = float("nan"), float("inf")
 I3 = (1.0, 1.0, 1.0)
@@ -662,9 +663,10 @@ def result_of(system, q, v, rows):
     """A result of one state, made without a run."""
     q, v = np.asarray(q, dtype=float), np.asarray(v, dtype=float)
     start = hx.Start(0.0, jnp.asarray(q), jnp.asarray(v), jnp.asarray(v), rows, False, None)
-    method = (hx.PostStabilized("both", passes=2), hx.RK4())
-    return hx.Result(
-        system, *method, start, 0.1, np.zeros(1), q[None], v[None], True, "made up", {}
+    leg = Leg(system, hx.PostStabilized("both", passes=2), hx.RK4(), 0.1)
+    states = (q[None], v[None])
+    return hx.Result.single(
+        leg, start, np.zeros(1), states, success=True, message="made up", stats={}
     )
 
 
