@@ -343,15 +343,16 @@ def mechanism(name: str, seed: int) -> tuple[hx.System, hx.Start]:
 def energy_error(run: hx.Result) -> tuple[float, float]:
     """The largest change of the energy [J], and what the error control allows.
 
-    A step whose velocities are all off by rtol, the one way, changes the kinetic energy T by
-    2 rtol T; an error of the positions is worth as much in an oscillation, where both exchange
-    their energy. Errors of all steps may go one way, too. Energy is an invariant: what a step has
-    changed stays, but does not grow.
+    The error of a step is bounded in the root mean square over n positions and n velocities, so
+    one velocity, with all of the kinetic energy T in a mechanism of one degree of freedom, may be
+    off by sqrt(2n) rtol: a change of 2 sqrt(2n) rtol T. An error of the positions is worth as much
+    in an oscillation, where both exchange their energy. Errors of all steps may go one way. Energy
+    is an invariant: what a step has changed stays, but does not grow.
     """
     energy = run.energy
     change = float(np.max(np.abs(energy.total - energy.total[0])))
     exchanged = float(np.max(energy.kinetic) + np.ptp(energy.potential))
-    return change, 2 * RTOL * exchanged * run.t.size
+    return change, 2 * np.sqrt(2 * run.v.shape[1]) * RTOL * exchanged * run.t.size
 
 
 def violations(run: hx.Result, *, controlled: bool) -> list[str]:
