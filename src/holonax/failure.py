@@ -77,9 +77,10 @@ def explain(system: System, start: Any, t: float, q: Any, v: Any, step: float, c
     if code == 6:
         return Reason(
             "lost branch",
-            "the projection onto the constraints turned the velocities around: the motion would "
-            f"have gone on on another branch; {fastest}",
-            "Try a smaller dt, or another one that does not end a step near this configuration",
+            "the projection onto the constraints turned the velocities around: the step is too "
+            "long for the motion, or ends near a configuration where branches of it meet; "
+            f"{fastest}",
+            "Try a smaller dt, or rtol so that steps are chosen by their error",
         )
     if code == 2:
         return Reason(
