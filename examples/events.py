@@ -62,6 +62,8 @@ def main(out=Path("out")):
         print(run)
         for event in run.events:
             print(f"  {event.name:6s} at t = {event.t:.9f} s")
+    assert [event.name for event in first.events] == ["stop"] * 3
+    assert [event.name for event in second.events] == ["close", "pull", "close"]
     draw(out, first, second)
     return first, second
 

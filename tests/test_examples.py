@@ -17,7 +17,7 @@ from references import SAMPLES, Samples, integrate, minimal, observed_order, rms
 matplotlib.use("Agg")
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
-SETTINGS = {"demo": {"t_end": 0.5}, "formulations": {"t_end": 2.0}}
+SETTINGS = {"demo": {"t_end": 0.5}, "formulations": {"t_end": 2.0}, "events": {}}
 
 
 def main_of(name):
@@ -36,9 +36,8 @@ def test_every_example_is_run_here():
 def test_example_passes_its_own_checks(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     main_of(name)(**SETTINGS[name])
-    if name == "demo":
-        assert (tmp_path / "out" / "demo.png").stat().st_size > 10_000
-        assert (tmp_path / "out" / "demo.gif").stat().st_size > 10_000
+    for picture in {"demo": ("demo.png", "demo.gif"), "events": ("events.png",)}.get(name, ()):
+        assert (tmp_path / "out" / picture).stat().st_size > 10_000
 
 
 # -- ready mechanisms, each against a solution that holonax has no part in ------------------------

@@ -118,14 +118,3 @@ def test_the_code_of_the_page_on_runs_runs(tmp_path, monkeypatch):
     for block in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL):
         exec(compile(block, "runs.md", "exec"), names)
     assert names["result"].success and names["result"].stats["steps"] == 20_000
-
-
-@pytest.mark.slow
-def test_the_example_of_events_runs(tmp_path):
-    import runpy
-
-    example = Path(__file__).resolve().parent.parent / "examples" / "events.py"
-    first, second = runpy.run_path(str(example))["main"](tmp_path)
-    assert [e.name for e in first.events] == ["stop"] * 3
-    assert [e.name for e in second.events] == ["close", "pull", "close"]
-    assert (tmp_path / "events.png").stat().st_size > 10_000
