@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 # One file stays in one worker, so that its compiled programs are reused.
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
-.PHONY: demo test slow check format papers methods bench wheel clean
+.PHONY: demo test slow check format papers methods long-runs bench wheel clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
@@ -35,6 +35,10 @@ papers: $(STAMP)
 # The measurements behind docs/which-method.md.
 methods: $(STAMP)
 	$(BIN)/python docs/which_method.py
+
+# The measurements behind docs/runs.md.
+long-runs: $(STAMP)
+	$(BIN)/python docs/long_runs.py
 
 # Peers live in an environment of their own.
 bench: .venv-bench/.installed

@@ -3,6 +3,7 @@
 python docs/long_runs.py           measure what is missing, then write the table
 """
 
+import argparse
 import json
 import re
 import time
@@ -56,8 +57,14 @@ def cross_section():
     return sorted([*best.values(), *own], key=lambda m: quick.get(m.formulation.kind, 2))
 
 
+def known():
+    """What has been measured."""
+    return json.loads(DATA.read_text()) if DATA.exists() else {}
+
+
 def measure():
-    done = json.loads(DATA.read_text()) if DATA.exists() else {}
+    """Fill in what is missing, writing after each method."""
+    done = known()
     system, start = tumbling()
     for method in cross_section():
         key = f"{type(method.formulation).__name__} + {type(method.integrator).__name__}"
@@ -109,7 +116,9 @@ def table(done):
 
 
 def main():
-    done = measure()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--table", action="store_true", help="write the table only")
+    done = known() if parser.parse_args().table else measure()
     mark = re.compile(r"(<!-- measured -->\n).*(<!-- end -->)", re.DOTALL)
     PAGE.write_text(mark.sub(lambda m: m[1] + "\n" + table(done) + "\n\n" + m[2], PAGE.read_text()))
 
