@@ -449,3 +449,16 @@ def constraint_rows(system: System, q: Array, v: Array) -> int:
     if system.velocity_size(int(q.shape[0])) != v.shape[0]:
         raise ValueError(f"v has {v.shape[0]} entries, which do not fit q with {q.shape[0]}.")
     return int(_rates_only.eval_shape(system, q, v, jnp.zeros(())).shape[0])
+
+
+def check_start(owner: str, system: System, start: Start) -> None:
+    """Refuse a start that belongs to another system."""
+    try:
+        rows = constraint_rows(system, start.q, start.v)
+    except (TypeError, ValueError, IndexError):
+        rows = -1
+    if rows != start.lam.shape[0]:
+        raise ValueError(
+            f"{owner}: the start, with {start.q.shape[0]} coordinates and {start.lam.shape[0]} "
+            "constraint rows, belongs to another system. Make one with hx.consistent(system, q, v)."
+        )

@@ -261,13 +261,8 @@ def _values_and_rates(
 
 @eqx.filter_jit
 def _changed(event: Event, system: System, t: Array, q: Array, v: Array) -> tuple[Array, Array]:
+    """The state after the event, on the constraints of `system`."""
     q, v = event.changed(system, t, q, v)
-    context = StepContext(system, jnp.ones(()))
-    return CoordinateProjection().after_step(context, t, (q, v))
-
-
-@eqx.filter_jit
-def _projected(system: System, t: Array, q: Array, v: Array) -> tuple[Array, Array]:
     context = StepContext(system, jnp.ones(()))
     return CoordinateProjection().after_step(context, t, (q, v))
 
@@ -415,8 +410,7 @@ def happen(
         q_before, v_before = q, v
         if event.engage or event.release:
             system = _switched(systems, system, event, t, q)
-            q, v = event.changed(system, t, q, v)
-            q, v = _projected(system, t, q, v)
+            q, v = _changed(event, system, t, q, v)
         elif event.change is not None:
             q, v = _changed(event, system, t, q, v)
         states = (np.asarray(x) for x in (q_before, v_before, q, v))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +13,7 @@ from . import integrator as integrators
 from . import loop
 from ._messages import listed, shown
 from .auto import RTOL, drive, new_auto
-from .consistent import Start, consistent, constraint_rows, finite_number
+from .consistent import Start, check_start, consistent, finite_number
 from .events import Event, check_events
 from .failure import explain
 from .formulation import Formulation, PostStabilized
@@ -226,7 +227,7 @@ def resume(
     """
     events = (events,) if isinstance(events, Event) else tuple(events)
     storage, run, method, state, outcome = load(path, (system, events))
-    object.__setattr__(run.request, "progress", _reporter(progress))
+    run.request = replace(run.request, progress=_reporter(progress))
     if outcome is not None:
         return _result(run, outcome, False, storage)
     formulation, integrator = method
@@ -346,15 +347,7 @@ def _consistent_start(system: System, start: Any) -> Start:
                 "model.build() returns, or a pair (q, v)."
             )
         return consistent(system, *start)
-    try:
-        rows = constraint_rows(system, start.q, start.v)
-    except (TypeError, ValueError, IndexError):
-        rows = -1
-    if rows != start.lam.shape[0]:
-        raise ValueError(
-            f"simulate: the start, with {start.q.shape[0]} coordinates and {start.lam.shape[0]} "
-            "constraint rows, belongs to another system. Make one with hx.consistent(system, q, v)."
-        )
+    check_start("simulate", system, start)
     return start
 
 

@@ -13,6 +13,7 @@ import os
 import pickle
 import time
 import types
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -159,16 +160,14 @@ class Storage:
         self._last = time.monotonic()
         if self.every is None:
             return
-        held, run.states.parts = run.states.parts, []
-        report = run.request.progress
-        object.__setattr__(run.request, "progress", None)
-        run.spent, began = run.spent + time.perf_counter() - run.began, run.began
+        # without the states, which have files of their own, and without whom to report to
+        parts, request, spent = run.states.parts, run.request, run.spent
+        run.states.parts, run.request = [], replace(request, progress=None)
+        run.spent = spent + time.perf_counter() - run.began
         try:
             body, functions = _pickled((self._given, run, method, state, outcome))
         finally:
-            run.states.parts = held
-            object.__setattr__(run.request, "progress", report)
-            run.spent, run.began = run.spent - (time.perf_counter() - began), began
+            run.states.parts, run.request, run.spent = parts, request, spent
         about = {
             "version": __version__,
             "files": self.files,

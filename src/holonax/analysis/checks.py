@@ -10,7 +10,7 @@ import numpy as np
 from jax.core import Tracer
 
 from .._messages import listed, shown
-from ..consistent import Start, consistent, constraint_rows
+from ..consistent import Start, check_start, consistent
 from ..diagnosis import DENSE_LIMIT
 from ..system.base import Array, System
 from ..system.mechanism import Mechanism
@@ -53,15 +53,7 @@ def as_start(owner: str, system: System, start: Any) -> Start:
                 f"{owner}: start={shown(start)} is not a start. Give what hx.consistent(...) or "
                 "model.build() returns, a vector q, or a pair (q, v)."
             ) from None
-    try:
-        rows = constraint_rows(system, start.q, start.v)
-    except (TypeError, ValueError, IndexError):
-        rows = -1
-    if rows != start.lam.shape[0]:
-        raise ValueError(
-            f"{owner}: the start, with {start.q.shape[0]} coordinates and {start.lam.shape[0]} "
-            "constraint rows, belongs to another system. Make one with hx.consistent(system, q, v)."
-        )
+    check_start(owner, system, start)
     return start
 
 
