@@ -122,6 +122,12 @@ class Formulation(eqx.Module):
         p, q, _ = self.orders(integrator)
         return math.inf if position else p, math.inf if velocity else q
 
+    @property
+    def has_structure(self) -> bool:
+        """Whether the equations of an implicit step are those of motion with constraints of
+        position level, so that `System.newton_factor` can solve them."""
+        return False
+
     def newton_scaling(self, context: StepContext, displacement: Array) -> Any:
         """How Newton's matrix is scaled: ((rows), (columns), augment, condition), or None.
 

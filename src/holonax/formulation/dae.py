@@ -87,6 +87,7 @@ class Index3(DaeFormulation):
     stiffness: Array | None
     reference_size: Literal["mean", "norm"] = eqx.field(static=True)
     augment: Array
+    augmented: bool = eqx.field(static=True)
     length: Array
     condition: bool = eqx.field(static=True)
 
@@ -122,6 +123,7 @@ class Index3(DaeFormulation):
         as_array = lambda x: None if x is None else jnp.asarray(x, dtype=float)  # noqa: E731
         self.scaling, self.reference_size, self.condition = scaling, reference, condition
         self.mass, self.damping, self.stiffness = map(as_array, given.values())
+        self.augmented = float(augment) > 0
         self.augment, self.length = jnp.asarray(augment, float), jnp.asarray(length, float)
 
     @property
@@ -169,6 +171,16 @@ class Index3(DaeFormulation):
 
     def algebraic_scale(self, context: StepContext) -> Array:
         return jnp.ones(())
+
+    @property
+    def has_structure(self) -> bool:
+        # the condition number and the unscaled matrix are those of a dense one
+        return self.scaling != "none" and not self.condition
+
+    @property
+    def augmentation(self) -> Array | None:
+        """rho, where it was given; None where the solver may choose."""
+        return self.augment if self.augmented else None
 
     def newton_scaling(self, context: StepContext, displacement: Array) -> Any:
         h, length = context.dt, self.length

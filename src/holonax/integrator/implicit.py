@@ -19,7 +19,7 @@ import numpy as np
 from ..formulation.base import StepContext
 from ..system.base import Array
 from .base import FullState, OwnStep
-from .newton import NewtonCounts, Scaling, newton, newton_step
+from .newton import Linear, NewtonCounts, Scaling, newton, newton_step
 
 
 class ImplicitStep(OwnStep):
@@ -59,7 +59,12 @@ class ImplicitStep(OwnStep):
         return Scaling(rows[-n:], columns[-n:], augment, condition)
 
     def _solve(
-        self, residual: Any, start: Any, context: StepContext, displacement: Array
+        self,
+        residual: Any,
+        start: Any,
+        context: StepContext,
+        displacement: Array,
+        linear: Linear | None = None,
     ) -> tuple[Any, Any, NewtonCounts, Array]:
         """Newton on the unknowns (k, a, z), or (a, z) where k is known from a."""
         tolerance: Any = self.tolerance
@@ -72,6 +77,7 @@ class ImplicitStep(OwnStep):
             max_iterations=self.max_iterations if not self.modified else 4 * self.max_iterations,
             modified=self.modified,
             scaling=self._scaling(context, start, displacement),
+            linear=linear,
         )
         result = diffrax.RESULTS.where(
             converged, diffrax.RESULTS.successful, diffrax.RESULTS.internal_error

@@ -28,9 +28,10 @@ from jax.core import Tracer
 from ..formulation.base import StepContext
 from ..formulation.partitioning import CoordinatePartitioning
 from ..system.base import Array
+from ..system.tangent import StepWeights
 from .base import FullState
 from .implicit import ImplicitStep
-from .newton import NewtonCounts
+from .newton import Linear, NewtonCounts
 from .partitioned import partitioned_newmark_step
 
 # What is remembered of steady errors is not enlarged more than for a step of this growth.
@@ -38,10 +39,12 @@ _GROWTH = 2.0
 
 
 class _Memory(NamedTuple):
-    """The method's own acceleration w, its slope, the step they belong to, and the counts."""
+    """The method's own acceleration w, slopes of it and of the algebraic variables, the step they
+    belong to, and the counts."""
 
     w: Array
     slope: Array
+    z_slope: Array
     dt: Array
     counts: NewtonCounts
 
@@ -92,7 +95,8 @@ class _NewmarkFamily(ImplicitStep):
         along = (system.qdot(y0.q, y0.v), y0.a, jnp.ones_like(t))
         jerk = jax.jvp(acceleration, (y0.q, y0.v, t), along)[1]
         step = jnp.asarray(h, dtype=float)
-        return _Memory(y0.a + (c.am - c.af) * h * jerk, jerk, step, NewtonCounts.zero())
+        w = y0.a + (c.am - c.af) * h * jerk
+        return _Memory(w, jerk, jnp.zeros_like(y0.z), step, NewtonCounts.zero())
 
     @staticmethod
     def _normal(context: StepContext, t: Array, y: FullState) -> Any:
@@ -136,6 +140,26 @@ class _NewmarkFamily(ImplicitStep):
         first = first / (atol + rtol * jnp.max(jnp.maximum(jnp.abs(w0), jnp.abs(w1))))
         return jnp.maximum(size, jnp.mean(first**2))
 
+    def _structured(
+        self, context: StepContext, t1: Array, y0: FullState, moved: Any, reach: Array
+    ) -> Linear:
+        """Newton's matrix by its structure, which the system knows."""
+        c, h, system = self._coefficients(), context.dt, context.system
+        ratio = c.gamma / (c.beta * h)
+
+        def prepare(x: tuple[Array, Array]) -> Any:
+            a, z = x
+            _, d, v = moved(a)
+            q = system.retract(y0.q, d)
+            weights = StepWeights(reach, ratio, h, d)
+            return system.newton_factor(q, v, t1, z, weights, context.formulation.augmentation)
+
+        def solve(factor: Any, value: tuple[Array, Array]) -> tuple[Array, Array]:
+            d, z = factor.solve(reach * value[0], value[1])
+            return d / reach, z / reach
+
+        return Linear(prepare, solve)
+
     def statistics(self, solver_state: Any) -> dict[str, int]:
         return solver_state.counts.statistics()
 
@@ -176,21 +200,25 @@ class _NewmarkFamily(ImplicitStep):
             return (dynamic, algebraic) if shift is None else (kinematic, dynamic, algebraic)
 
         reach = c.beta * h * h * (1 - c.af) / (1 - c.am)
+        ahead = (y0.a + h * past.slope, y0.z + h * past.z_slope)
         if formulation.projects_position:
-            start = (jnp.zeros_like(y0.v), y0.a, y0.z)
+            start = (jnp.zeros_like(y0.v), *ahead)
             residual = lambda x: equations(*x)  # noqa: E731
             (shift, a, z), result, counts, condition = self._solve(residual, start, args, reach)
         else:
             shift = None
             residual = lambda x: equations(None, *x)  # noqa: E731
-            (a, z), result, counts, condition = self._solve(residual, (y0.a, y0.z), args, reach)
+            linear = None
+            if formulation.has_structure and system.has_structure:
+                linear = self._structured(args, t1, y0, moved, reach)
+            (a, z), result, counts, condition = self._solve(residual, ahead, args, reach, linear)
         w, d, v = moved(a)
         if shift is not None:
             d = d - h * shift
         q = system.normalize(system.retract(y0.q, d))
         y1 = FullState(q, v, a, z, condition)
         error = self._error(args, y0, y1, w0, w, normal)
-        memory = _Memory(w, (w - w0) / h, h, past.counts + counts)
+        memory = _Memory(w, (w - w0) / h, (z - y0.z) / h, h, past.counts + counts)
         return y1, error, {"y0": y0, "y1": y1}, memory, result
 
 

@@ -14,6 +14,9 @@ from jax.flatten_util import ravel_pytree
 from ..linalg import lu, lu_solve
 from ..system.base import Array
 
+# A bound for the change after a change of one of scaled unknowns, relative to its square.
+_CURVATURE = 10.0
+
 
 class NewtonCounts(NamedTuple):
     """How much work the equations of the steps so far have taken."""
@@ -54,9 +57,19 @@ class Scaling(NamedTuple):
     condition: bool = False
 
 
+class Linear(NamedTuple):
+    """How Newton's linear equations are solved where their matrix has a structure.
+
+    `prepare(x)` factors the matrix at the unknowns x (pytrees as `start`), `solve(factor, value)`
+    gives the change of the unknowns that takes `value` away.
+    """
+
+    prepare: Callable[[Any], Any]
+    solve: Callable[[Any, Any], Any]
+
+
 class _Iterate(NamedTuple):
     x: Array
-    factor: Any
     change: Array
     iterations: Array
     done: Array
@@ -70,14 +83,18 @@ def newton(
     max_iterations: int = 12,
     modified: bool = False,
     scaling: Scaling | None = None,
+    linear: Linear | None = None,
 ) -> tuple[Any, Array, NewtonCounts, Array]:
     """Solve residual(x) = 0 from `start`, pytrees of equal total size.
 
     Stops when the change of every block (leaf) is below `tolerance` relative to one plus its
-    size, or when the change has fallen to rounding and grows again. In the last block, the
-    multipliers, rounding may be large: it is also reached when all others change no more. With
-    `modified` the matrix of the first iterate is kept. Returns (x, converged, counts, condition),
-    the condition number of the last matrix being zero unless `scaling` asks for it.
+    size, or the next one would be: by the rate at which the changes shrink (Hairer, Wanner 1996,
+    Section IV.8), or by its square where unknowns are scaled. Stops as well when the change has
+    fallen to rounding and grows again. In the last block, the multipliers, rounding may be large:
+    it is also reached when all others change no more. With `modified` the matrix of the first
+    iterate is kept. `linear` solves the linear equations, a dense matrix where it is None. Returns
+    (x, converged, counts, condition), the condition number of the last matrix being zero unless
+    `scaling` asks for it.
     """
     flat, unravel = ravel_pytree(start)
     sizes = [leaf.size for leaf in jax.tree.leaves(start)]
@@ -91,12 +108,16 @@ def newton(
 
     def prepared(x: Array) -> Any:
         """The factor of the scaled matrix, and the matrix itself."""
+        if linear is not None:
+            return linear.prepare(unravel(x)), None
         matrix = jax.jacfwd(equations)(x)
         if scaling is not None:
             matrix = _augmented(rows[:, None] * matrix * columns, scaling, sizes)
         return lu(matrix), matrix
 
     def correction(factor: Any, matrix: Any, x: Array) -> Array:
+        if linear is not None:
+            return ravel_pytree(linear.solve(factor, residual(unravel(x))))[0]
         value = equations(x)
         if scaling is None:
             return lu_solve(factor, value)
@@ -116,25 +137,31 @@ def newton(
 
     def solve(equations: Any, x: Array) -> tuple[Array, Any]:
         def body(now: _Iterate) -> _Iterate:
-            factor, matrix = now.factor if modified else prepared(now.x)
+            factor, matrix = kept if modified else prepared(now.x)
             step = correction(factor, matrix, now.x)
             new = now.x - step
             # scaled unknowns are displacements, whose rounding is that of the configuration
             inner, change = relative(step / columns, new / columns)
             settled = jnp.logical_or(change < small, inner <= enough) if several else change < small
             rounding = jnp.logical_and(settled, change > 0.3 * now.change)
-            done = jnp.logical_or(change <= enough, rounding)
-            kept = (factor, matrix) if modified else None
-            return _Iterate(new, kept, change, now.iterations + 1, done)
+            # what the next change would be: the square, times a generous curvature, of this one
+            # where unknowns are scaled, else as much smaller as this one is than the one before
+            rate = change / now.change
+            following = jnp.where(rate < 0.5, change * rate / (1 - rate), change)
+            following = jnp.where(now.iterations > 0, following, change)
+            if scaling is not None and not modified:
+                following = jnp.minimum(following, _CURVATURE * change**2)
+            done = (change <= enough) | (following <= 0.1 * enough) | rounding
+            return _Iterate(new, change, now.iterations + 1, done)
 
         def unfinished(now: _Iterate) -> Array:
             # a change that is not finite will not recover
             going = jnp.logical_and(~now.done, now.iterations < max_iterations)
             return jnp.logical_and(going, now.change < jnp.inf)
 
-        first = prepared(x) if modified else None
+        kept = prepared(x) if modified else (None, None)
         large = jnp.asarray(jnp.finfo(x.dtype).max)
-        start = _Iterate(x, first, large, jnp.asarray(0), jnp.asarray(False))
+        start = _Iterate(x, large, jnp.asarray(0), jnp.asarray(False))
         end = jax.lax.while_loop(unfinished, body, start)
         # as numbers, which have tangents
         return end.x, (end.done.astype(x.dtype), end.iterations.astype(x.dtype))

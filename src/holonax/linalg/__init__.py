@@ -2,6 +2,8 @@
 
 from .block import BlockCholesky as BlockCholesky
 from .block import BlockFactor as BlockFactor
+from .block_lu import BlockLU as BlockLU
+from .block_lu import BlockLUFactor as BlockLUFactor
 from .elimination import Elimination as Elimination
 from .elimination import eliminate as eliminate
 from .small import CholeskyFactor as CholeskyFactor

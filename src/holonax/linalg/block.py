@@ -9,8 +9,6 @@ What a step reads it reads before it writes, so that XLA updates the factor in p
 """
 
 import math
-from collections.abc import Callable
-from typing import TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -18,9 +16,8 @@ import numpy as np
 from jax import Array, lax
 
 from .elimination import eliminate
+from .indexing import at, between, check_edges, column, each, put_column, put_row, row, table
 from .small import ldl_entries, ldl_entries_solve
-
-Carry = TypeVar("Carry")
 
 
 class BlockFactor(eqx.Module):
@@ -72,20 +69,20 @@ class BlockCholesky(eqx.Module):
         - `size`: b, the number of rows of every block.
         """
         edges = np.asarray(edges, dtype=np.int64).reshape(-1, 2)
-        _check_edges(n, edges)
+        check_edges(n, edges)
         e = eliminate(n, edges)
         return BlockCholesky(
-            order=_table(e.order),
+            order=table(e.order),
             edges=jnp.asarray(edges, dtype=jnp.int32),
-            pointer=_table(e.pointer),
-            row=_table(e.order[e.row]),
-            source=_table(e.source),
+            pointer=table(e.pointer),
+            row=table(e.order[e.row]),
+            source=table(e.source),
             flipped=jnp.asarray(np.append(e.flipped, False)),
-            diagonal_pointer=_table(e.diagonal_pointer),
-            diagonal_update=_table(e.diagonal_update),
-            update_pointer=_table(e.update_pointer),
-            row_update=_table(e.row_update),
-            column_update=_table(e.column_update),
+            diagonal_pointer=table(e.diagonal_pointer),
+            diagonal_update=table(e.diagonal_update),
+            update_pointer=table(e.update_pointer),
+            row_update=table(e.row_update),
+            column_update=table(e.column_update),
             n=n,
             size=size,
             edge_count=len(edges),
@@ -146,79 +143,65 @@ class BlockCholesky(eqx.Module):
             pivots, C, M = carry
 
             def update_diagonal(k: Array, D: Array) -> Array:
-                e = _at(self.diagonal_update, k)
-                return D - _product(_row(C, e), _row(M, e))
+                e = at(self.diagonal_update, k)
+                return D - _product(row(C, e), row(M, e))
 
-            D = _column(diagonal, _at(self.order, p))
-            D = _between(self.diagonal_pointer, p, update_diagonal, D)
+            D = column(diagonal, at(self.order, p))
+            D = between(self.diagonal_pointer, p, update_diagonal, D)
             pivot = jnp.stack(ldl_entries([D[r * b : r * b + r + 1] for r in range(b)]))
 
             def eliminate_entry(e: Array, carry: tuple[Array, Array]):
                 C, M = carry
 
                 def update_entry(k: Array, block: Array) -> Array:
-                    i, j = _at(self.row_update, k), _at(self.column_update, k)
-                    return block - _product(_row(C, j), _row(M, i))
+                    i, j = at(self.row_update, k), at(self.column_update, k)
+                    return block - _product(row(C, j), row(M, i))
 
                 block = self._transposed_entry(off_diagonal, e)
-                block = _between(self.update_pointer, e, update_entry, block)
+                block = between(self.update_pointer, e, update_entry, block)
                 quotient = ldl_entries_solve(pivot, block.reshape(b, b))
-                return _put_row(C, e, block), _put_row(M, e, jnp.concatenate(quotient))
+                return put_row(C, e, block), put_row(M, e, jnp.concatenate(quotient))
 
-            C, M = _between(self.pointer, p, eliminate_entry, (C, M))
-            return _put_row(pivots, p, pivot), C, M
+            C, M = between(self.pointer, p, eliminate_entry, (C, M))
+            return put_row(pivots, p, pivot), C, M
 
         blocks = jnp.zeros((max(self.entry_count, 1), b * b), diagonal.dtype)
         pivots = jnp.zeros((self.n, b * (b + 1) // 2), diagonal.dtype)
-        pivots, _, M = _each(self.n, eliminate_column, (pivots, blocks, blocks))
+        pivots, _, M = each(self.n, eliminate_column, (pivots, blocks, blocks))
         return pivots, M
 
     def _transposed_entry(self, off_diagonal: Array, e: Array) -> Array:
         """S_ipᵀ for entry e = (i, p) of the factor; zero where that is fill."""
         b = self.size
-        source = _at(self.source, e)
-        block = _column(off_diagonal, jnp.maximum(source, 0))
+        source = at(self.source, e)
+        block = column(off_diagonal, jnp.maximum(source, 0))
         across = block.reshape(b, b).T.reshape(b * b)
-        return jnp.where(source < 0, 0, jnp.where(_at(self.flipped, e), block, across))
+        return jnp.where(source < 0, 0, jnp.where(at(self.flipped, e), block, across))
 
     def _solve(self, pivots: Array, multipliers: Array, rhs: Array) -> Array:
         b = self.size
 
         def forward(p: Array, x: Array) -> Array:
-            y = _column(x, _at(self.order, p))
+            y = column(x, at(self.order, p))
 
             def step(e: Array, x: Array) -> Array:
-                M, i = _row(multipliers, e).reshape(b, b), _at(self.row, e)
-                return _put_column(x, i, _column(x, i) - sum(M[c] * y[c] for c in range(b)))
+                M, i = row(multipliers, e).reshape(b, b), at(self.row, e)
+                return put_column(x, i, column(x, i) - sum(M[c] * y[c] for c in range(b)))
 
-            return _between(self.pointer, p, step, x)
+            return between(self.pointer, p, step, x)
 
         def backward(k: Array, x: Array) -> Array:
             p = self.n - 1 - k
-            i = _at(self.order, p)
+            i = at(self.order, p)
 
             def step(e: Array, y: Array) -> Array:
-                M, z = _row(multipliers, e).reshape(b, b), _column(x, _at(self.row, e))
+                M, z = row(multipliers, e).reshape(b, b), column(x, at(self.row, e))
                 return y - sum(M[:, r] * z[r] for r in range(b))
 
-            y = jnp.stack(ldl_entries_solve(_row(pivots, p), _column(x, i)))
-            return _put_column(x, i, _between(self.pointer, p, step, y))
+            y = jnp.stack(ldl_entries_solve(row(pivots, p), column(x, i)))
+            return put_column(x, i, between(self.pointer, p, step, y))
 
-        return _each(self.n, backward, _each(self.n, forward, rhs))
-
-
-def _check_edges(n: int, edges: np.ndarray) -> None:
-    if edges.size and (edges.min() < 0 or edges.max() >= n):
-        raise ValueError(f"an edge names a block outside 0 ... {n - 1}")
-    if np.any(edges[:, 0] == edges[:, 1]):
-        raise ValueError("an edge joins a block with itself; pass it as a diagonal block")
-    if len(np.unique(np.sort(edges, axis=1), axis=0)) < len(edges):
-        raise ValueError("an edge appears twice; add the blocks of parallel edges first")
-
-
-def _table(indices: np.ndarray) -> Array:
-    """An index table on the device, one element longer so that none is empty."""
-    return jnp.asarray(np.append(indices, 0), dtype=jnp.int32)
+        return each(self.n, backward, each(self.n, forward, rhs))
 
 
 def _product(C: Array, M: Array) -> Array:
@@ -231,43 +214,3 @@ def _product(C: Array, M: Array) -> Array:
     return sum(
         (left[k][:, None] * right[k] for k in range(1, b)), left[0][:, None] * right[0]
     ).ravel()
-
-
-# Reading and writing one block at a traced index. Indices come from the plan and are in range, so
-# they are not wrapped as negative ones would be.
-
-
-def _at(table: Array, i: Array) -> Array:
-    return lax.dynamic_slice(table, (i,), (1,), allow_negative_indices=False)[0]
-
-
-def _row(A: Array, i: Array) -> Array:
-    start = (i, jnp.int32(0))
-    return lax.dynamic_slice(A, start, (1, A.shape[1]), allow_negative_indices=False)[0]
-
-
-def _column(A: Array, i: Array) -> Array:
-    start = (jnp.int32(0), i)
-    return lax.dynamic_slice(A, start, (A.shape[0], 1), allow_negative_indices=False)[:, 0]
-
-
-def _put_row(A: Array, i: Array, row: Array) -> Array:
-    start = (i, jnp.int32(0))
-    return lax.dynamic_update_slice(A, row[None], start, allow_negative_indices=False)
-
-
-def _put_column(A: Array, i: Array, column: Array) -> Array:
-    start = (jnp.int32(0), i)
-    return lax.dynamic_update_slice(A, column[:, None], start, allow_negative_indices=False)
-
-
-def _between(
-    pointer: Array, i: Array, body: Callable[[Array, Carry], Carry], start: Carry
-) -> Carry:
-    """Run the body for all k from pointer[i] to pointer[i + 1]."""
-    return lax.fori_loop(_at(pointer, i), _at(pointer, i + 1), body, start)
-
-
-def _each(n: int, body: Callable[[Array, Carry], Carry], start: Carry) -> Carry:
-    """Run the body for all p from 0 to n."""
-    return lax.fori_loop(0, n, lambda p, carry: body(jnp.asarray(p, jnp.int32), carry), start)

@@ -42,9 +42,12 @@ class Elimination:
     column_update: np.ndarray
 
 
-def eliminate(n: int, edges: np.ndarray) -> Elimination:
-    """Plan the elimination of the graph with `n` nodes and `edges` (E, 2), by minimum degree."""
-    order, neighbours = minimum_degree(n, edges)
+def eliminate(n: int, edges: np.ndarray, after: dict[int, set[int]] | None = None) -> Elimination:
+    """Plan the elimination of the graph with `n` nodes and `edges` (E, 2), by minimum degree.
+
+    `after` gives for some nodes those that have to be eliminated before them.
+    """
+    order, neighbours = minimum_degree(n, edges, after)
     position = np.empty(n, dtype=np.int64)
     position[order] = np.arange(n)
     columns = [np.sort(position[list(neighbours[node])]) for node in order]
@@ -82,7 +85,9 @@ def eliminate(n: int, edges: np.ndarray) -> Elimination:
     )
 
 
-def minimum_degree(n: int, edges: np.ndarray) -> tuple[np.ndarray, list[set[int]]]:
+def minimum_degree(
+    n: int, edges: np.ndarray, after: dict[int, set[int]] | None = None
+) -> tuple[np.ndarray, list[set[int]]]:
     """Order of elimination by least degree, and each node's neighbours when it is eliminated.
 
     Among equals the node whose degree fell last goes first, so that a chain is eliminated from end
@@ -92,7 +97,12 @@ def minimum_degree(n: int, edges: np.ndarray) -> tuple[np.ndarray, list[set[int]
     for i, j in edges.tolist():
         neighbours[i].add(j)
         neighbours[j].add(i)
-    heap = [(len(adjacent), 0, node) for node, adjacent in enumerate(neighbours)]
+    waiting = {node: set(others) for node, others in (after or {}).items() if others}
+    awaited: dict[int, list[int]] = {}
+    for node, others in waiting.items():
+        for other in others:
+            awaited.setdefault(other, []).append(node)
+    heap = [(len(x), 0, node) for node, x in enumerate(neighbours) if node not in waiting]
     heapq.heapify(heap)
     latest = [0] * n
     order: list[int] = []
@@ -104,11 +114,17 @@ def minimum_degree(n: int, edges: np.ndarray) -> tuple[np.ndarray, list[set[int]
         eliminated[node] = True
         order.append(node)
         clique = neighbours[node]
+        for other in awaited.pop(node, ()):
+            waiting[other].discard(node)
+            if not waiting[other]:
+                del waiting[other]
+                heapq.heappush(heap, (len(neighbours[other]), latest[other], other))
         for other in clique:
             neighbours[other] |= clique
             neighbours[other] -= {node, other}
             latest[other] = -len(order)
-            heapq.heappush(heap, (len(neighbours[other]), latest[other], other))
+            if other not in waiting:
+                heapq.heappush(heap, (len(neighbours[other]), latest[other], other))
     return np.array(order, dtype=np.int64), neighbours
 
 

@@ -15,7 +15,6 @@ from ..consistent import Start, consistent
 from ..result import Result
 from ..simulate import simulate
 from ..system.assembly import BodySet
-from ..system.blocks import BlockPlan
 from ..system.elements import Element, Group, Table, group_rows
 from ..system.frames import Frame, PlanarFrame
 from ..system.mechanism import JointMarker, JointPlaces, Mechanism
@@ -210,18 +209,15 @@ class Model(
         joints = _grouped(self._joints.values(), kind, index, frame)
         joints.sort(key=lambda g: not g.is_holonomic)
         inertia = np.stack([b.inertia for b in bodies], axis=1)
-        return BodySet(
+        return BodySet.of(
             mass=jnp.asarray([b.mass for b in bodies]),
             inertia=jnp.asarray(inertia[0] if kind == "planar" else inertia),
             gravity=tuple(jnp.asarray(x) for x in self._gravity(kind)),
-            joints=tuple(joints),
-            forces=tuple(_grouped(self._forces.values(), kind, index, frame)),
-            names=tuple(b.name for b in bodies),
+            joints=joints,
+            forces=_grouped(self._forces.values(), kind, index, frame),
+            names=[b.name for b in bodies],
             frame=frame,
-            plans={
-                "all": BlockPlan.of(joints, solver),
-                "holonomic": BlockPlan.of([g for g in joints if g.is_holonomic], solver),
-            },
+            solver=solver,
         )
 
     def _gravity(self, kind: Kind) -> np.ndarray:

@@ -6,10 +6,13 @@ drives the quaternion by e' = 1/2 e o (0, w).
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from .vectors import Axes3, Scalar, Vec3
 
@@ -49,19 +52,50 @@ def quaternion_rate(e: Quaternion, w: Vec3) -> Quaternion:
     )
 
 
+# Functions of x^2 = |turn|^2 for a rotation vector, by series below this: accurate to rounding, and
+# smooth at zero, where the closed forms lose their derivatives. In a step all rotations are small,
+# and trigonometric functions of many bodies take longer than anything else in it, so the closed
+# forms are evaluated only when some rotation is larger.
+_SERIES = 0.3
+
+
+def _of_square(n2: Scalar, series: Sequence[Sequence[float]], closed: Any) -> Any:
+    """Functions of n2, each given by the coefficients of its series and together in closed form."""
+
+    def by_series(n2: Any) -> Any:
+        return tuple(polynomial(n2, row) for row in series)
+
+    def by_both(n2: Any) -> Any:
+        small = n2 < _SERIES
+        exact = closed(jnp.where(small, 1.0, n2))
+        return tuple(jnp.where(small, a, b) for a, b in zip(by_series(n2), exact, strict=True))
+
+    return lax.cond(jnp.all(n2 < _SERIES), by_series, by_both, n2)
+
+
+def polynomial(x: Scalar, coefficients: Sequence[float]) -> Scalar:
+    """c_0 + c_1 x + c_2 x^2 + ..., after Horner."""
+    total = coefficients[-1]
+    for c in reversed(coefficients[:-1]):
+        total = c + x * total
+    return total
+
+
+def _alternating(first: int, scale: float, count: int) -> list[float]:
+    """Coefficients scale^k (-1)^k / (2 k + first)! of cos, sin and their like."""
+    return [(-scale) ** k / math.factorial(2 * k + first) for k in range(count)]
+
+
 def quaternion_exp(turn: Vec3) -> Quaternion:
     """The quaternion of the rotation vector `turn`; smooth and differentiable at zero."""
-    n2 = turn.dot(turn)
-    small = n2 < 1e-4
-    safe = jnp.where(small, 1.0, n2)
-    half = 0.5 * jnp.sqrt(safe)
-    # Taylor series to 1e-17 for |turn| < 1e-2, where sin(x)/x loses its derivative.
-    c = jnp.where(small, 1 - n2 / 8 + n2 * n2 / 384 - n2 * n2 * n2 / 46080, jnp.cos(half))
-    s = jnp.where(
-        small,
-        0.5 - n2 / 48 + n2 * n2 / 3840 - n2 * n2 * n2 / 645120,
-        0.5 * jnp.sin(half) / half,
-    )
+
+    def closed(n2: Any) -> Any:
+        half = 0.5 * jnp.sqrt(n2)
+        return jnp.cos(half), 0.5 * jnp.sin(half) / half
+
+    cosine = _alternating(0, 0.25, 8)
+    sine = [0.5 * c for c in _alternating(1, 0.25, 8)]
+    c, s = _of_square(turn.dot(turn), (cosine, sine), closed)
     return (c, s * turn.x, s * turn.y, s * turn.z)
 
 
@@ -101,22 +135,40 @@ def rotation_vector_rate(turn: Vec3, rate: Vec3) -> Vec3:
 
     w = rate - (1 - cos x)/x^2 turn x rate + (x - sin x)/x^3 turn x (turn x rate), x = |turn|.
     """
-    n2 = turn.dot(turn)
-    small = n2 < 1e-2
-    x2 = jnp.where(small, 1.0, n2)
-    x = jnp.sqrt(x2)
-    b = jnp.where(
-        small,
-        1 / 2 - n2 / 24 + n2**2 / 720 - n2**3 / 40320 + n2**4 / 3628800,
-        (1 - jnp.cos(x)) / x2,
-    )
-    c = jnp.where(
-        small,
-        1 / 6 - n2 / 120 + n2**2 / 5040 - n2**3 / 362880 + n2**4 / 39916800,
-        (x - jnp.sin(x)) / (x2 * x),
-    )
+
+    def closed(n2: Any) -> Any:
+        x = jnp.sqrt(n2)
+        return (1 - jnp.cos(x)) / n2, (x - jnp.sin(x)) / (n2 * x)
+
+    series = (_alternating(2, 1.0, 9), _alternating(3, 1.0, 9))
+    b, c = _of_square(turn.dot(turn), series, closed)
     first = turn.cross(rate)
     return rate - first * b + turn.cross(first) * c
+
+
+def rotation_vector_rate_inverse(turn: Vec3) -> list[list[Scalar]]:
+    """The matrix that takes a body angular velocity to the rate of the rotation vector `turn`.
+
+    1 + turn~/2 + c turn~ turn~,  c = (1 - x/2 cot(x/2)) / x^2,  x = |turn|; the inverse of
+    `rotation_vector_rate`.
+    """
+
+    def closed(n2: Any) -> Any:
+        half = 0.5 * jnp.sqrt(n2)
+        return ((1 - half / jnp.tan(half)) / n2,)
+
+    (c,) = _of_square(turn.dot(turn), (_COTANGENT,), closed)
+    x, y, z = turn
+    return [
+        [1 - c * (y * y + z * z), -0.5 * z + c * x * y, 0.5 * y + c * x * z],
+        [0.5 * z + c * x * y, 1 - c * (x * x + z * z), -0.5 * x + c * y * z],
+        [-0.5 * y + c * x * z, 0.5 * x + c * y * z, 1 - c * (x * x + y * y)],
+    ]
+
+
+# |B_2k|, k = 1, 2, ...: Bernoulli numbers
+_BERNOULLI = (1 / 6, 1 / 30, 1 / 42, 1 / 30, 5 / 66, 691 / 2730, 7 / 6, 3617 / 510, 43867 / 798)
+_COTANGENT = [b / math.factorial(2 * k + 2) for k, b in enumerate(_BERNOULLI)]
 
 
 def quaternion_from_axes(matrix: Any) -> np.ndarray:

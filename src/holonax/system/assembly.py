@@ -23,6 +23,7 @@ from .base import Array, ConstraintFactor, Metric, Rows
 from .blocks import BlockFactor, BlockPlan
 from .elements import Group, Scatter, Table, take
 from .frames import PlanarFrame
+from .tangent import StepWeights, TangentFactor, TangentPlan, inverse_turn, tangent_blocks
 
 
 class BodySet(eqx.Module):
@@ -40,6 +41,37 @@ class BodySet(eqx.Module):
     names: tuple[str, ...] = eqx.field(static=True)
     frame: type = eqx.field(static=True)
     plans: dict[str, BlockPlan]
+    tangent: TangentPlan | None
+
+    @staticmethod
+    def of(
+        *,
+        mass: Array,
+        inertia: Array,
+        gravity: Any,
+        joints: Sequence[Group],
+        forces: Sequence[Group],
+        names: Sequence[str],
+        frame: type,
+        solver: str = "auto",
+    ) -> BodySet:
+        """Bodies with their elements; `solver` is "auto", "dense" or "block"."""
+        holonomic = [g for g in joints if g.is_holonomic]
+        plans = {"all": BlockPlan.of(joints, solver), "holonomic": BlockPlan.of(holonomic, solver)}
+        tangent = None
+        if solver != "dense":
+            tangent = TangentPlan.of(joints, forces, plans["all"], frame, mass)
+        return BodySet(
+            mass,
+            inertia,
+            gravity,
+            tuple(joints),
+            tuple(forces),
+            tuple(names),
+            frame,
+            plans,
+            tangent,
+        )
 
     @property
     def n(self) -> int:
@@ -63,12 +95,17 @@ class BodySet(eqx.Module):
     def without(self, names: Sequence[str]) -> BodySet:
         """The same bodies without the joints of these names."""
         joints = [part for g in self.joints if (part := g.without(names)) is not None]
-        solver = "block" if isinstance(self.plans["all"].solver, BlockCholesky) else "auto"
-        plans = {
-            "all": BlockPlan.of(joints, solver),
-            "holonomic": BlockPlan.of([g for g in joints if g.is_holonomic], solver),
-        }
-        return eqx.tree_at(lambda s: (s.joints, s.plans), self, (tuple(joints), plans))
+        block = isinstance(self.plans["all"].solver, BlockCholesky)
+        return BodySet.of(
+            mass=self.mass,
+            inertia=self.inertia,
+            gravity=self.gravity,
+            joints=joints,
+            forces=self.forces,
+            names=self.names,
+            frame=self.frame,
+            solver="dense" if self.tangent is None else "block" if block else "auto",
+        )
 
     # -- state -------------------------------------------------------------------------------
 
@@ -257,6 +294,15 @@ class BodySet(eqx.Module):
         weights = Weights.of(self, metric)
         blocks = self.blocks(q, t, rows)
         return BlockFactor(self.plans[rows], self, blocks, weights, rows, shift, redundant)
+
+    # -- implicit steps ----------------------------------------------------------------------
+
+    def newton_factor(
+        self, q: Array, v: Array, t: Array, lam: Array, step: StepWeights, augment: Any, shift: bool
+    ) -> TangentFactor:
+        """Newton's matrix of an implicit step, factored; see `tangent.py`."""
+        blocks = tangent_blocks(self, q, v, t, lam, step)
+        return TangentFactor(self, blocks, inverse_turn(self, step.turn), augment, shift)
 
 
 class Weights(eqx.Module):

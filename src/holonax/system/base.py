@@ -168,6 +168,19 @@ class System(eqx.Module):
     ) -> ConstraintFactor:
         """Prepare the saddle-point solver at (q, t); `shift` is added to G W G^T."""
 
+    def newton_factor(
+        self, q: Array, v: Array, t: Array, lam: Array, step: Any, augment: Any = None
+    ) -> Any:
+        """Newton's matrix of an implicit step on the equations of motion with constraints of
+        position level (non-holonomic ones of velocity level), factored by its structure, for
+        systems that have one. `step` is a `StepWeights`."""
+        raise TypeError(f"{type(self).__name__} has no structure; its Newton matrix is dense.")
+
+    @property
+    def has_structure(self) -> bool:
+        """Whether Newton's matrix is solved by its structure, with `newton_factor`."""
+        return False
+
     # -- names ---------------------------------------------------------------------------
 
     @abc.abstractmethod

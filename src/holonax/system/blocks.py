@@ -150,23 +150,23 @@ class BlockPlan(eqx.Module):
             at += g.n
         return out[0] if len(out) == 1 else jnp.concatenate(out)
 
+    def ends(self, groups: Sequence[Group], blocks: Any, k: int, dof: int) -> Array:
+        """Blocks of all joints at node k, (size, dof, joints); zero where there is none."""
+        size = self.size
+        parts = [
+            jnp.pad(block[k], ((0, size - g.rows), (0, 0), (0, 0)))
+            if k < len(g.nodes)
+            else jnp.zeros((size, dof, g.n))
+            for g, block in zip(groups, blocks, strict=True)
+        ]
+        return parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=-1)
+
     def schur(
         self, groups: Sequence[Group], blocks: Any, weights: Any, bodies: Any
     ) -> tuple[Array, Array]:
         """Diagonal (size, size, joints) and off-diagonal (size, size, edges) blocks of S."""
-        dof, size, depth = bodies.dof, self.size, len(self.nodes)
-
-        def end(k: int) -> Array:
-            """Blocks of all joints at node k, (size, dof, joints); zero where there is none."""
-            parts = [
-                jnp.pad(block[k], ((0, size - g.rows), (0, 0), (0, 0)))
-                if k < len(g.nodes)
-                else jnp.zeros((size, dof, g.n))
-                for g, block in zip(groups, blocks, strict=True)
-            ]
-            return parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=-1)
-
-        ends = [end(k) for k in range(depth)]
+        dof, size = bodies.dof, self.size
+        ends = [self.ends(groups, blocks, k, dof) for k in range(len(self.nodes))]
         mass = bodies.with_ground(weights.mass)
         inertia = bodies.with_ground(weights.inertia)
         d = bodies.translations
@@ -184,7 +184,7 @@ class BlockPlan(eqx.Module):
             return sum(a[:, None, c] * b[None, :, c] for c in range(dof))  # pyright: ignore
 
         diagonal = sum(product(a, b) for a, b in zip(ends, weighed, strict=True))
-        filler = self._filler(groups)
+        filler = self.filler(groups)
         if filler is not None:
             diagonal = diagonal + np.eye(size)[:, :, None] * filler
         if not self.edges:
@@ -196,7 +196,7 @@ class BlockPlan(eqx.Module):
             off = Scatter.plan(self.edge, self.edges)(off)
         return optimization_barrier((jnp.asarray(diagonal), off))
 
-    def _filler(self, groups: Sequence[Group]) -> np.ndarray | None:
+    def filler(self, groups: Sequence[Group]) -> np.ndarray | None:
         """Ones on the diagonal of padded rows."""
         if all(g.rows == self.size for g in groups):
             return None

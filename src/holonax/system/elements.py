@@ -197,37 +197,104 @@ class Group(eqx.Module):
 
     def jacobian(self, frames: Sequence[Any], t: Any) -> list[Any]:
         """Local Jacobian blocks, for each node an array (rows, dof, elements)."""
-        block = self._vectorized_block if self.n <= FEW else self._block
-        return [block(frames, t, node) for node in range(len(frames))]
+        value = lambda moved: jnp.stack(self._value(moved, t))  # noqa: E731
+        nodes = range(len(frames))
+        return [self._columns(value, frames, node, pose=self.is_holonomic) for node in nodes]
 
-    def _block(self, frames: Sequence[Any], t: Any, node: int) -> Any:
+    def rate_by_pose(self, frames: Sequence[Any], t: Any) -> list[Any]:
+        """The derivative of `rate` to the poses of each node, (rows, dof, elements)."""
+        value = lambda moved: jnp.stack(self.rate(moved, t))  # noqa: E731
+        return [self._columns(value, frames, node, pose=True) for node in range(len(frames))]
+
+    def _columns(
+        self, fun: Any, frames: Sequence[Any], node: int, *, pose: bool, first: int = 0
+    ) -> Any:
+        """The derivative of fun(frames), of shape (..., elements), to the increments of one node's
+        pose or velocity, from the increment `first` on: (..., dof - first, elements)."""
+        derivative = self._vectorized_columns if self.n <= FEW else self._single_columns
+        return derivative(fun, frames, node, pose, first)
+
+    def _single_columns(
+        self, fun: Any, frames: Sequence[Any], node: int, pose: bool, first: int
+    ) -> Any:
         """One derivative for each increment, along what it moves only: the fastest to run."""
         frame = frames[node]
-        seeds = frame.increments() if self.is_holonomic else frame.velocity_increments()
         columns = []
-        for active, tangent, rebuild in seeds:
+        seeds = frame.increments() if pose else frame.velocity_increments()
+        for active, tangent, rebuild in seeds[first:]:
 
-            def at(c: Any, rebuild: Any = rebuild) -> list[Any]:
-                moved = [*frames[:node], rebuild(c), *frames[node + 1 :]]
-                return self._value(moved, t)
+            def at(c: Any, rebuild: Any = rebuild) -> Any:
+                return fun([*frames[:node], rebuild(c), *frames[node + 1 :]])
 
-            columns.append(jnp.stack(jax.jvp(at, (active,), (tangent,))[1]))
-        return jnp.stack(columns, axis=1)
+            columns.append(jax.jvp(at, (active,), (tangent,))[1])
+        return jnp.stack(columns, axis=-2)
 
-    def _vectorized_block(self, frames: Sequence[Any], t: Any, node: int) -> Any:
+    def _vectorized_columns(
+        self, fun: Any, frames: Sequence[Any], node: int, pose: bool, first: int
+    ) -> Any:
         """All increments at once: a program of a sixth of the size, for groups of few elements."""
         frame = frames[node]
 
         def at(x: Any) -> Any:
-            moved = frame.with_pose(x) if self.is_holonomic else frame.with_velocity(x)
-            return jnp.stack(self._value([*frames[:node], moved, *frames[node + 1 :]], t))
+            moved = frame.with_pose(x) if pose else frame.with_velocity(x)
+            return fun([*frames[:node], moved, *frames[node + 1 :]])
 
         def column(seed: Any) -> Any:
-            if self.is_holonomic:
-                return jax.jvp(at, (frame.pose,), (frame.moving(seed).pose_rate,))[1]
-            return jax.jvp(at, (frame.rates,), (frame.moving(seed).rates,))[1]
+            moving = frame.moving(seed)
+            if pose:
+                return jax.jvp(at, (frame.pose,), (moving.pose_rate,))[1]
+            return jax.jvp(at, (frame.rates,), (moving.rates,))[1]
 
-        return jax.vmap(column, out_axes=1)(jnp.eye(frame.dof))
+        return jax.vmap(column, out_axes=-2)(jnp.eye(frame.dof)[first:])
+
+    def forces(self, frames: Sequence[Any], t: Any, lam: Sequence[Any]) -> list[list[Any]]:
+        """What the elements add to the left side of M a + ... = 0, for each node its components:
+        J^T lam of constraints with multipliers `lam` (a list over rows), minus the wrenches of
+        forces."""
+        if isinstance(self.element, Force):
+            return [[-x for x in wrench] for wrench in self.wrenches(frames, t)]
+
+        def power(moving: Sequence[Any]) -> Any:
+            moved = [
+                frame.with_pose(x) if self.is_holonomic else frame.with_velocity(x)
+                for frame, x in zip(frames, moving, strict=True)
+            ]
+            return sum(x * y for x, y in zip(lam, self._value(moved, t), strict=True))
+
+        at = [frame.pose if self.is_holonomic else frame.rates for frame in frames]
+        pulled = jax.vjp(power, at)[1](jnp.ones((self.n,)))[0]
+        if self.is_holonomic:
+            return [frame.pulled(x) for frame, x in zip(frames, pulled, strict=True)]
+        return [components(x, self.n) for x in pulled]
+
+    def force_derivatives(
+        self,
+        frames: Sequence[Any],
+        t: Any,
+        lam: Sequence[Any],
+        coupled: Sequence[tuple[int, int]],
+        first: int = 0,
+    ) -> tuple[dict[tuple[int, int], Any], dict[tuple[int, int], Any] | None]:
+        """The derivatives of `forces` at node i to the pose and to the velocity of node j, for
+        i = j and the `coupled` pairs (i, j): (dof, dof, elements), without the components and
+        increments before `first`. Those of constraints do not depend on velocities: None."""
+        derivatives = []
+        for pose in (True, False):
+            out = {}
+            for j in range(len(frames)):
+                rows = [j, *(i for i, k in coupled if k == j)]
+
+                def stacked(moved: Sequence[Any], rows: list[int] = rows) -> Any:
+                    local = self.forces(moved, t, lam)
+                    parts = [components(local[i][first:], self.n) for i in rows]
+                    return jnp.stack([jnp.stack(x) for x in parts])
+
+                block = self._columns(stacked, frames, j, pose=pose, first=first)
+                out.update({(i, j): block[k] for k, i in enumerate(rows)})
+            derivatives.append(out)
+            if not isinstance(self.element, Force):
+                return out, None
+        return derivatives[0], derivatives[1]
 
     def wrenches(self, frames: Sequence[Any], t: Any) -> list[list[Any]]:
         """Generalized forces of a force group: for each node its components over the elements."""

@@ -93,6 +93,13 @@ class Frame:
         """The time derivative of `pose`."""
         return self.v, self.A.spun(self.w)
 
+    def pulled(self, slope: Any) -> list[Any]:
+        """The derivatives along the six increments of what has the derivative `slope` to `pose`."""
+        r, A = slope
+        turns = ((A.y, self.A.z, A.z, self.A.y), (A.z, self.A.x, A.x, self.A.z))
+        turns = (*turns, (A.x, self.A.y, A.y, self.A.x))
+        return [*r, *(a.dot(b) - c.dot(d) for a, b, c, d in turns)]
+
     def increments(self) -> list[Active]:
         """The six unit increments of the pose: what moves, at which rate, how to put it back."""
         out: list[Active] = []
@@ -240,6 +247,12 @@ class PlanarFrame:
     def pose_rate(self) -> Any:
         """The time derivative of `pose`."""
         return self.v, self.w, self.A.spun(self.w)
+
+    def pulled(self, slope: Any) -> list[Any]:
+        """The derivatives along the three increments of what has the derivative `slope` to
+        `pose`."""
+        r, angle, A = slope
+        return [*r, angle - A.c * self.A.s + A.s * self.A.c]
 
     def increments(self) -> list[Active]:
         """The three unit increments of the pose."""

@@ -20,6 +20,7 @@ from .assembly import BodySet
 from .base import Array, ConstraintFactor, Metric, Rows, System
 from .elements import Group
 from .frames import PlanarFrame
+from .tangent import StepWeights
 
 
 @dataclass(frozen=True)
@@ -291,6 +292,26 @@ class Mechanism(System):
         factors = [s.factor(x, t, metric, rows, shift, self.redundant) for s, x in parts]
         return factors[0] if len(factors) == 1 else _SumFactor(self, factors)
 
+    @property
+    def has_structure(self) -> bool:
+        return all(s.tangent is not None for s in self.sets)
+
+    def newton_factor(
+        self, q: Array, v: Array, t: Array, lam: Array, step: StepWeights, augment: Any = None
+    ) -> Any:
+        factors = [
+            s.newton_factor(x, y, t, z, step._replace(turn=turn), augment, self.redundant)
+            for s, x, y, z, turn in zip(
+                self.sets,
+                self._split_q(q),
+                self._split_v(v),
+                self._unstack_rows(lam),
+                self._split_v(step.turn),
+                strict=True,
+            )
+        ]
+        return factors[0] if len(factors) == 1 else _SumTangent(self, factors)
+
     # -- names ---------------------------------------------------------------------------
 
     def coordinate_names(self, n: int) -> list[str]:
@@ -518,6 +539,19 @@ class _SumFactor(ConstraintFactor):
         s = self._system
         parts = zip(self._factors, s._unstack_rows(lam), strict=True)
         return s._join([factor.spread(x) for factor, x in parts])
+
+
+class _SumTangent:
+    """Newton's matrices of planar and spatial bodies, side by side."""
+
+    def __init__(self, system: Mechanism, factors: list[Any]):
+        self._system, self._factors = system, factors
+
+    def solve(self, motion: Array, constraints: Array) -> tuple[Array, Array]:
+        s = self._system
+        parts = zip(self._factors, s._split_v(motion), s._unstack_rows(constraints), strict=True)
+        solved = [factor.solve(x, y) for factor, x, y in parts]
+        return s._join([x for x, _ in solved]), s._stack_rows([y for _, y in solved])
 
 
 def _rotations(e: np.ndarray) -> np.ndarray:

@@ -1,0 +1,241 @@
+"""Block-sparse factorisation of a matrix with a symmetric pattern of blocks, not symmetric itself.
+
+    A = L U,   D_p  = A_pp - Σ_k L_pk U_kp
+               L_ip = A_ip - Σ_k L_ik U_kp
+               U_pi = D_p⁻¹ (A_pi - Σ_k L_pk U_ki)                        (k < p < i)
+
+with D_p on the diagonal of L and ones on that of U. There are no row exchanges: the matrix must be
+scaled, and ordered so that no pivot block is singular. Order and fill are planned once on the host;
+the numeric phase is a compiled loop over index tables, a program of fixed length for any graph.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from .elimination import eliminate
+from .entries import lu_entries, lu_entries_solve, lu_entries_solve_transposed
+from .indexing import at, between, check_edges, each, put_row, row, table
+
+
+class BlockLUFactor(eqx.Module):
+    """A factored matrix, as `BlockLU.factor` returns it.
+
+    `blocks` are those of the matrix itself, for derivatives; `pivots` (n, b²) the factors of D_p,
+    `lower` (entries, b²) the blocks of L, transposed, and `upper` those of U, all flattened.
+    """
+
+    blocks: tuple[Array, Array, Array]
+    pivots: Array
+    lower: Array
+    upper: Array
+
+
+class BlockLU(eqx.Module):
+    """A planned factorisation of A x = r, the blocks of A on a graph; made by `BlockLU.plan`.
+
+    The tables are arrays and not part of the compiled program: graphs of equal sizes share it.
+    """
+
+    order: Array
+    edges: Array
+    pointer: Array
+    row: Array
+    source: Array
+    diagonal_pointer: Array
+    diagonal_update: Array
+    update_pointer: Array
+    row_update: Array
+    column_update: Array
+    n: int = eqx.field(static=True)
+    size: int = eqx.field(static=True)
+    edge_count: int = eqx.field(static=True)
+    entry_count: int = eqx.field(static=True)
+
+    @staticmethod
+    def plan(n: int, edges: np.ndarray, size: int, after: dict[int, set[int]] | None = None) -> Any:
+        """Order the blocks by minimum degree and find the fill.
+
+        **Arguments**
+
+        - `n`: number of diagonal blocks.
+        - `edges`: (E, 2) integers; `edges[k] = (i, j)` says that the k-th pair of off-diagonal
+          blocks passed to `factor` are those at (i, j) and at (j, i).
+        - `size`: b, the number of rows of every block.
+        - `after`: for some blocks those that have to be eliminated before them.
+        """
+        edges = np.asarray(edges, dtype=np.int64).reshape(-1, 2)
+        check_edges(n, edges)
+        e = eliminate(n, edges, after)
+        fill = 2 * len(edges)  # points at a block of zeros
+        source = np.where(e.source < 0, fill, e.source + len(edges) * e.flipped)
+        return BlockLU(
+            order=table(e.order),
+            edges=jnp.asarray(edges, dtype=jnp.int32),
+            pointer=table(e.pointer),
+            row=table(e.order[e.row]),
+            source=table(source),
+            diagonal_pointer=table(e.diagonal_pointer),
+            diagonal_update=table(e.diagonal_update),
+            update_pointer=table(e.update_pointer),
+            row_update=table(e.row_update),
+            column_update=table(e.column_update),
+            n=n,
+            size=size,
+            edge_count=len(edges),
+            entry_count=len(e.row),
+        )
+
+    @property
+    def fill(self) -> int:
+        """Number of off-diagonal blocks of L that are zero in the matrix."""
+        return self.entry_count - self.edge_count
+
+    def factor(self, diagonal: Array, forward: Array, backward: Array) -> BlockLUFactor:
+        """Factor the matrix with the given blocks.
+
+        **Arguments**
+
+        - `diagonal`: (b, b, n), entry (r, c) of all diagonal blocks in a row.
+        - `forward`, `backward`: (b, b, E), likewise, the blocks at (i, j) and at (j, i) of each
+          edge (i, j) of the plan.
+        """
+        blocks = (diagonal, forward, backward)
+        return BlockLUFactor(blocks, *self._factor(*lax.stop_gradient(blocks)))
+
+    def solve(self, factor: BlockLUFactor, rhs: Array) -> Array:
+        """Solve A x = r for `rhs` of shape (b, n).
+
+        The derivative of the solution, in forward and in reverse mode, is dx = A⁻¹ (dr - dA x) with
+        the same factor; the elimination itself is never differentiated.
+        """
+        parts = lax.stop_gradient((factor.pivots, factor.lower, factor.upper))
+        return lax.custom_linear_solve(
+            lambda x: self.product(factor.blocks, x),
+            rhs,
+            lambda _, r: self._solve(*parts, r),
+            lambda _, r: self._solve_transposed(*parts, r),
+        )
+
+    def product(self, blocks: tuple[Array, Array, Array], x: Array) -> Array:
+        """A x for blocks as in `factor` and x of shape (b, n)."""
+        diagonal, forward, backward = blocks
+        i, j = self.edges.T
+        y = jnp.sum(diagonal * x, axis=1)
+        y = y.at[:, i].add(jnp.sum(forward * x[:, j], axis=1))
+        return y.at[:, j].add(jnp.sum(backward * x[:, i], axis=1))
+
+    def _factor(self, diagonal: Array, forward: Array, backward: Array) -> tuple[Array, ...]:
+        b = self.size
+        flat = lambda x: x.reshape(b * b, x.shape[-1]).T  # noqa: E731
+        across = lambda x: flat(jnp.swapaxes(x, 0, 1))  # noqa: E731
+        zero = jnp.zeros((1, b * b), diagonal.dtype)
+        diagonal_rows = flat(diagonal)
+        lower_rows = jnp.concatenate([across(forward), across(backward), zero])
+        upper_rows = jnp.concatenate([flat(backward), flat(forward), zero])
+
+        def eliminate_column(p: Array, carry: tuple[Array, Array, Array]):
+            pivots, L, U = carry
+
+            def update_diagonal(k: Array, D: Array) -> Array:
+                e = at(self.diagonal_update, k)
+                return D - _product(row(L, e), row(U, e), b)
+
+            D = row(diagonal_rows, at(self.order, p))
+            D = between(self.diagonal_pointer, p, update_diagonal, D).reshape(b, b)
+            pivot = lu_entries(D)
+
+            def eliminate_entry(e: Array, carry: tuple[Array, Array]):
+                L, U = carry
+
+                def update_entry(k: Array, pair: tuple[Array, Array]):
+                    i, j = at(self.row_update, k), at(self.column_update, k)
+                    lower = pair[0] - _product(row(U, j), row(L, i), b)
+                    return lower, pair[1] - _product(row(L, j), row(U, i), b)
+
+                source = at(self.source, e)
+                pair = row(lower_rows, source), row(upper_rows, source)
+                lower, upper = between(self.update_pointer, e, update_entry, pair)
+                upper = jnp.concatenate(lu_entries_solve(pivot, upper.reshape(b, b)))
+                return put_row(L, e, lower), put_row(U, e, upper)
+
+            L, U = between(self.pointer, p, eliminate_entry, (L, U))
+            packed = jnp.stack([x for line in pivot for x in line])
+            return put_row(pivots, p, packed), L, U
+
+        blocks = jnp.zeros((max(self.entry_count, 1), b * b), diagonal.dtype)
+        pivots = jnp.zeros((self.n, b * b), diagonal.dtype)
+        return each(self.n, eliminate_column, (pivots, blocks, blocks))
+
+    def _solve(self, pivots: Array, L: Array, U: Array, rhs: Array) -> Array:
+        b = self.size
+
+        def forward(p: Array, x: Array) -> Array:
+            i = at(self.order, p)
+            y = jnp.stack(lu_entries_solve(self._pivot(pivots, p), row(x, i)))
+
+            def step(e: Array, x: Array) -> Array:
+                i = at(self.row, e)
+                return put_row(x, i, row(x, i) - _columns(row(L, e), y, b))
+
+            return between(self.pointer, p, step, put_row(x, i, y))
+
+        def backward(k: Array, x: Array) -> Array:
+            p = self.n - 1 - k
+            i = at(self.order, p)
+
+            def step(e: Array, y: Array) -> Array:
+                return y - _rows(row(U, e), row(x, at(self.row, e)), b)
+
+            return put_row(x, i, between(self.pointer, p, step, row(x, i)))
+
+        return each(self.n, backward, each(self.n, forward, rhs.T)).T
+
+    def _solve_transposed(self, pivots: Array, L: Array, U: Array, rhs: Array) -> Array:
+        b = self.size
+
+        def forward(p: Array, x: Array) -> Array:
+            y = row(x, at(self.order, p))
+
+            def step(e: Array, x: Array) -> Array:
+                i = at(self.row, e)
+                return put_row(x, i, row(x, i) - _columns(row(U, e), y, b))
+
+            return between(self.pointer, p, step, x)
+
+        def backward(k: Array, x: Array) -> Array:
+            p = self.n - 1 - k
+            i = at(self.order, p)
+
+            def step(e: Array, y: Array) -> Array:
+                return y - _rows(row(L, e), row(x, at(self.row, e)), b)
+
+            y = between(self.pointer, p, step, row(x, i))
+            return put_row(x, i, jnp.stack(lu_entries_solve_transposed(self._pivot(pivots, p), y)))
+
+        return each(self.n, backward, each(self.n, forward, rhs.T)).T
+
+    def _pivot(self, pivots: Array, p: Array) -> Any:
+        packed, b = row(pivots, p), self.size
+        return [[packed[r * b + c] for c in range(b)] for r in range(b)]
+
+
+def _product(left: Array, right: Array, b: int) -> Array:
+    """XᵀY of blocks flattened by rows: rank-one terms, which run along contiguous memory."""
+    x, y = left.reshape(b, b), right.reshape(b, b)
+    return sum((x[k][:, None] * y[k] for k in range(1, b)), x[0][:, None] * y[0]).ravel()
+
+
+def _columns(block: Array, y: Array, b: int) -> Array:
+    """Xᵀ y of a block flattened by rows."""
+    x = block.reshape(b, b)
+    return sum((x[k] * y[k] for k in range(1, b)), x[0] * y[0])
+
+
+def _rows(block: Array, y: Array, b: int) -> Array:
+    """X y of a block flattened by rows."""
+    x = block.reshape(b, b)
+    return sum((x[:, k] * y[k] for k in range(1, b)), x[:, 0] * y[0])

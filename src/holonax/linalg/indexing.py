@@ -1,0 +1,68 @@
+"""Index tables of a planned factorisation, and reading and writing one block at a traced index."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+Carry = TypeVar("Carry")
+
+
+def check_edges(n: int, edges: np.ndarray) -> None:
+    """Refuse edges that are no pairs of different blocks, or come twice."""
+    if edges.size and (edges.min() < 0 or edges.max() >= n):
+        raise ValueError(f"an edge names a block outside 0 ... {n - 1}")
+    if np.any(edges[:, 0] == edges[:, 1]):
+        raise ValueError("an edge joins a block with itself; pass it as a diagonal block")
+    if len(np.unique(np.sort(edges, axis=1), axis=0)) < len(edges):
+        raise ValueError("an edge appears twice; add the blocks of parallel edges first")
+
+
+def table(indices: np.ndarray) -> Array:
+    """An index table on the device, one element longer so that none is empty."""
+    return jnp.asarray(np.append(indices, 0), dtype=jnp.int32)
+
+
+# Reading and writing one block at a traced index. Indices come from the plan and are in range, so
+# they are not wrapped as negative ones would be.
+
+
+def at(table: Array, i: Array) -> Array:
+    """Entry i of a table."""
+    return lax.dynamic_slice(table, (i,), (1,), allow_negative_indices=False)[0]
+
+
+def row(A: Array, i: Array) -> Array:
+    """Row i."""
+    start = (i, jnp.int32(0))
+    return lax.dynamic_slice(A, start, (1, A.shape[1]), allow_negative_indices=False)[0]
+
+
+def column(A: Array, i: Array) -> Array:
+    """Column i."""
+    start = (jnp.int32(0), i)
+    return lax.dynamic_slice(A, start, (A.shape[0], 1), allow_negative_indices=False)[:, 0]
+
+
+def put_row(A: Array, i: Array, row: Array) -> Array:
+    """A with another row i."""
+    start = (i, jnp.int32(0))
+    return lax.dynamic_update_slice(A, row[None], start, allow_negative_indices=False)
+
+
+def put_column(A: Array, i: Array, column: Array) -> Array:
+    """A with another column i."""
+    start = (jnp.int32(0), i)
+    return lax.dynamic_update_slice(A, column[:, None], start, allow_negative_indices=False)
+
+
+def between(pointer: Array, i: Array, body: Callable[[Array, Carry], Carry], start: Carry) -> Carry:
+    """Run the body for all k from pointer[i] to pointer[i + 1]."""
+    return lax.fori_loop(at(pointer, i), at(pointer, i + 1), body, start)
+
+
+def each(n: int, body: Callable[[Array, Carry], Carry], start: Carry) -> Carry:
+    """Run the body for all p from 0 to n."""
+    return lax.fori_loop(0, n, lambda p, carry: body(jnp.asarray(p, jnp.int32), carry), start)
