@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from mechanisms import spherical_chain
 
 import holonax as hx
 from holonax.system.tangent import StepWeights
+from mechanisms import spherical_chain
 
 
 def skate():

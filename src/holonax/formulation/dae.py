@@ -14,7 +14,6 @@ import math
 from typing import Any, ClassVar, Literal
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 
 from ..system.base import Array, System
@@ -154,20 +153,11 @@ class Index3(DaeFormulation):
         return self._references(context.system, t, *state) if old is None else old
 
     def _references(self, system: System, t: Array, q: Array, v: Array) -> tuple[Array, ...]:
-        def size(matrix: Array) -> Array:
-            if self.reference_size == "norm":
-                return jnp.max(jnp.sum(jnp.abs(matrix), axis=1))
-            return jnp.mean(jnp.abs(jnp.diagonal(matrix)))
-
-        moved = lambda d: system.force(system.retract(q, d), v, t)  # noqa: E731
-        m = size(system.mass_matrix(q)) if self.mass is None else self.mass
-        d = self.damping
-        if d is None:
-            d = size(jax.jacfwd(lambda x: system.force(q, x, t))(v))
-        k = self.stiffness
-        if k is None:
-            k = size(jax.jacfwd(moved)(jnp.zeros_like(v)))
-        return m, d, k
+        given = (self.mass, self.damping, self.stiffness)
+        if all(x is not None for x in given):
+            return given  # pyright: ignore[reportReturnType]
+        found = system.matrix_sizes(q, v, t, self.reference_size)
+        return tuple(b if a is None else a for a, b in zip(given, found, strict=True))
 
     def algebraic_scale(self, context: StepContext) -> Array:
         return jnp.ones(())

@@ -3,7 +3,6 @@
 An entry is a number, or a vector over many matrices of the same size that are eliminated at once.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from jax import lax
@@ -11,7 +10,7 @@ from jax import lax
 Entries = list[list[Any]]
 
 
-def lu_entries(rows: Sequence[Sequence[Any]], *, stages: bool = False) -> Entries:
+def lu_entries(rows: Any, *, stages: bool = False) -> Entries:
     """L U of a matrix given by its rows, without row exchanges.
 
     Returns one matrix of entries: L below the diagonal, U above it, 1/U on it. With `stages` a
@@ -31,7 +30,7 @@ def lu_entries(rows: Sequence[Sequence[Any]], *, stages: bool = False) -> Entrie
     return a
 
 
-def lu_entries_solve(a: Entries, b: Sequence[Any]) -> list[Any]:
+def lu_entries_solve(a: Entries, b: Any) -> list[Any]:
     """Solve A x = b, b and x lists of n components (numbers, vectors, or rows of several b)."""
     x = list(b)
     n = len(x)
@@ -45,7 +44,7 @@ def lu_entries_solve(a: Entries, b: Sequence[Any]) -> list[Any]:
     return x
 
 
-def lu_entries_solve_transposed(a: Entries, b: Sequence[Any]) -> list[Any]:
+def lu_entries_solve_transposed(a: Entries, b: Any) -> list[Any]:
     """Solve Aᵀ x = b."""
     x = list(b)
     n = len(x)

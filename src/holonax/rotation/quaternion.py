@@ -155,7 +155,7 @@ def rotation_vector_rate_inverse(turn: Vec3) -> list[list[Scalar]]:
 
     def closed(n2: Any) -> Any:
         half = 0.5 * jnp.sqrt(n2)
-        return ((1 - half / jnp.tan(half)) / n2,)
+        return ((1 - half * jnp.cos(half) / jnp.sin(half)) / n2,)
 
     (c,) = _of_square(turn.dot(turn), (_COTANGENT,), closed)
     x, y, z = turn

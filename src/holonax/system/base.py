@@ -168,6 +168,21 @@ class System(eqx.Module):
     ) -> ConstraintFactor:
         """Prepare the saddle-point solver at (q, t); `shift` is added to G W G^T."""
 
+    def matrix_sizes(
+        self, q: Array, v: Array, t: Array, size: Literal["mean", "norm"]
+    ) -> tuple[Array, Array, Array]:
+        """The sizes of M, df/dv and df/dq: the mean size of the diagonal or the infinity norm."""
+
+        def measured(matrix: Array) -> Array:
+            if size == "norm":
+                return jnp.max(jnp.sum(jnp.abs(matrix), axis=1))
+            return jnp.mean(jnp.abs(jnp.diagonal(matrix)))
+
+        moved = lambda d: self.force(self.retract(q, d), v, t)  # noqa: E731
+        damping = jax.jacfwd(lambda x: self.force(q, x, t))(v)
+        stiffness = jax.jacfwd(moved)(jnp.zeros_like(v))
+        return measured(self.mass_matrix(q)), measured(damping), measured(stiffness)
+
     def newton_factor(
         self, q: Array, v: Array, t: Array, lam: Array, step: Any, augment: Any = None
     ) -> Any:

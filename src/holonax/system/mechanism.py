@@ -20,7 +20,7 @@ from .assembly import BodySet
 from .base import Array, ConstraintFactor, Metric, Rows, System
 from .elements import Group
 from .frames import PlanarFrame
-from .tangent import StepWeights
+from .tangent import StepWeights, force_diagonals
 
 
 @dataclass(frozen=True)
@@ -291,6 +291,16 @@ class Mechanism(System):
         parts = zip(self.sets, self._split_q(q), strict=True)
         factors = [s.factor(x, t, metric, rows, shift, self.redundant) for s, x in parts]
         return factors[0] if len(factors) == 1 else _SumFactor(self, factors)
+
+    def matrix_sizes(
+        self, q: Array, v: Array, t: Array, size: Literal["mean", "norm"]
+    ) -> tuple[Array, Array, Array]:
+        if size == "norm" or not self.has_structure:
+            return super().matrix_sizes(q, v, t, size)
+        parts = zip(self.sets, self._split_q(q), self._split_v(v), strict=True)
+        diagonals = [force_diagonals(s, x, y, t) for s, x, y in parts]
+        mean = lambda k: jnp.mean(jnp.abs(jnp.concatenate([d[k].ravel() for d in diagonals])))  # noqa: E731
+        return mean(0), mean(1), mean(2)
 
     @property
     def has_structure(self) -> bool:

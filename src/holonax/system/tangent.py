@@ -206,6 +206,25 @@ def tangent_blocks(
     return Blocks(own, couplings, gradients, constraints)
 
 
+def force_diagonals(bodies: Any, q: Array, v: Array, t: Array) -> tuple[Array, Array, Array]:
+    """The diagonals of M, df/dv and df/dq, each (dof, n)."""
+    n, dof = bodies.n, bodies.dof
+    unit = StepWeights(jnp.ones(()), jnp.ones(()), jnp.ones(()), jnp.zeros_like(v))
+    inertia = _inertia_blocks(bodies, jnp.zeros_like(v), unit)
+    gyroscopic = _inertia_blocks(bodies, v, unit) - inertia
+    diagonal = lambda block: jnp.stack([block[k, k] for k in range(dof)])  # noqa: E731
+    by_velocity, by_pose = diagonal(gyroscopic), jnp.zeros((dof, n))
+    frames = bodies.frames(q, v)
+    for group in bodies.forces:
+        pose, velocity = group.force_derivatives(group.frames(frames), t, (), ())
+        for k in _moving_nodes(group):
+            scatter = Scatter.plan(group.nodes[k], n + 1)
+            by_pose = by_pose + scatter(diagonal(pose[k, k]))[:, 1:]
+            if velocity is not None:
+                by_velocity = by_velocity + scatter(diagonal(velocity[k, k]))[:, 1:]
+    return diagonal(inertia), by_velocity, by_pose
+
+
 def _inertia_blocks(bodies: Any, v: Array, weights: StepWeights) -> Array:
     """M, and the derivative of the gyroscopic torque to the velocity times reach * ratio."""
     n, dof, d = bodies.n, bodies.dof, bodies.translations
