@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ._memory import Memory
 from ._messages import explained, listed, shown
 from .diagnosis import (
     DENSE_LIMIT,
@@ -444,11 +445,18 @@ def _rates_only(system: System, q: Array, v: Array, t: Array) -> Array:
     return system.constraint_rate(q, v, t)
 
 
+_rows: Memory[int] = Memory(64)
+
+
 def constraint_rows(system: System, q: Array, v: Array) -> int:
     """Number of constraint rows, all of them."""
-    if system.velocity_size(int(q.shape[0])) != v.shape[0]:
-        raise ValueError(f"v has {v.shape[0]} entries, which do not fit q with {q.shape[0]}.")
-    return int(_rates_only.eval_shape(system, q, v, jnp.zeros(())).shape[0])
+
+    def counted() -> int:
+        if system.velocity_size(int(q.shape[0])) != v.shape[0]:
+            raise ValueError(f"v has {v.shape[0]} entries, which do not fit q with {q.shape[0]}.")
+        return int(_rates_only.eval_shape(system, q, v, jnp.zeros(())).shape[0])
+
+    return _rows.of(system, (q.shape, v.shape), counted)
 
 
 def check_start(owner: str, system: System, start: Start) -> None:

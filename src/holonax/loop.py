@@ -8,41 +8,48 @@ segment ends does not change a single bit of the solution.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import diffrax
-import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from ._memory import Memory
+from .events import Event, Watch
 from .formulation import StepContext
 from .integrator import StabilizedSolver
 from .integrator.base import problem_term
-from .steps import EqualSteps, ErrorControl, Steps, StepsState, Tolerance
+from .steps import EqualSteps, ErrorControl, Saved, StepControl, Steps, StepsState, Tolerance
 from .system.base import Array, System
 
 traces = {"segment": 0}
-_TRIES = 4  # steps tried for each one that is kept, at most, before a segment ends
 
 
-class Loop(eqx.Module):
-    """What a segment of the loop is made of, apart from the state it starts from.
-
-    `first` is the length of the first step [s], chosen by the error where it is not positive; it
-    has no meaning for equal steps.
-    """
+class Method(NamedTuple):
+    """What the loop is made of and stays the same over a run; `control` is None for equal steps."""
 
     system: System
-    solver: StabilizedSolver
-    rule: EqualSteps | ErrorControl
-    tolerance: Tolerance | None
-    first: Array
-    watch: Any
+    formulation: Any
+    integrator: Any
+    control: StepControl | None
+    events: tuple[Event, ...]
 
-    @property
-    def context(self) -> StepContext:
-        """What is handed to diffrax as `args`."""
-        return StepContext(self.system, jnp.ones(()), tolerance=self.tolerance)
+
+class Settings(NamedTuple):
+    """The numbers of a run.
+
+    Steps hit the times `knots` and end at the last of them. `numbers` are the length of equal steps
+    [s]; that of the first of those chosen by their error, which is chosen as well where it is not
+    positive; and the relative and absolute tolerance. `signs` are those of the event functions.
+    """
+
+    knots: Any
+    numbers: Any
+    signs: Any
 
 
 class LoopState(NamedTuple):
@@ -54,26 +61,48 @@ class LoopState(NamedTuple):
     steps: StepsState
 
 
+class Counts(NamedTuple):
+    """How a segment went: where it ended, the steps tried, rejected and saved, and how it ended."""
+
+    t: Any
+    taken: Any
+    rejected: Any
+    saved: Any
+    finished: Any
+    event: Any
+    failed: Any
+
+
 class Segment(NamedTuple):
-    """What one call of the compiled program returns: saved states, the state it ended with, counts
-    of steps, and how it ended."""
+    """What one call of the compiled program returns: rows (t, y...) of saved states, the state it
+    ended with, and its `Counts` as a vector."""
 
-    ts: Any
-    ys: Any
+    rows: Any
     state: LoopState
-    taken: Array
-    rejected: Array
-    finished: Array
-    event: Array
-    failed: Array
+    counts: Array
 
 
-@eqx.filter_jit
-def begin(loop: Loop, t: Array, q: Array, v: Array) -> LoopState:
+class _Loop:
+    """A method with the numbers of a run, as diffrax takes it."""
+
+    def __init__(self, method: Method, settings: Settings):
+        dt, self.first, rtol, atol = settings.numbers
+        adaptive = method.control is not None
+        self.solver = StabilizedSolver(method.integrator, method.formulation, retry=adaptive)
+        self.terms = problem_term(method.formulation)
+        tolerance = Tolerance(rtol, atol) if adaptive else None
+        self.context = StepContext(method.system, jnp.ones(()), tolerance=tolerance)
+        self.rule: EqualSteps | ErrorControl = EqualSteps(settings.knots, dt)
+        if method.control is not None:
+            self.rule = ErrorControl(settings.knots, method.control)
+        self.watch = Watch(method.events, settings.signs) if method.events else None
+
+
+def _begin(method: Method, settings: Settings, t: Array, q: Array, v: Array) -> LoopState:
     """The first state of the method, of its solver and of the control of its steps."""
-    solver, rule = loop.solver, loop.rule
-    terms = problem_term(solver.formulation)
-    context = loop.context._replace(formulation=solver.formulation)
+    loop = _Loop(method, settings)
+    solver, rule, terms = loop.solver, loop.rule, loop.terms
+    context = loop.context._replace(formulation=method.formulation)
     if isinstance(rule, EqualSteps):
         context = context._replace(dt=rule.dt)
     y = solver.solver.first_state(context, t, q, v)
@@ -84,61 +113,144 @@ def begin(loop: Loop, t: Array, q: Array, v: Array) -> LoopState:
         end, control = rule.first(t, jnp.where(loop.first > 0, loop.first, chosen))
     watched = None if loop.watch is None else loop.watch.first(loop.context, t, y)
     state = solver.init(terms, t, end, y, loop.context)
-    return LoopState(t, y, state, StepsState(end, jnp.asarray(0), control, watched))
+    return LoopState(t, y, state, StepsState(end, jnp.asarray(0), control, watched, None))
 
 
-@eqx.filter_jit
-def advance(loop: Loop, state: LoopState, limit: Array, every: int, size: int) -> Segment:
+def _advance(
+    method: Method, settings: Settings, state: LoopState, limit: Array, every: int, size: int
+) -> Segment:
     """At most `limit` steps that are kept, and at most to the last knot.
 
-    Saves each `every`-th step, at most `size` of them; with every=0 the states at the knots after
-    the first one, or none at all for size=0.
+    Saves each `every`-th step, or with every=0 those that end at a knot; at most `size` of them,
+    none at all for size=0.
     """
     traces["segment"] += 1
-    knots = loop.rule.knots
-    if every:
-        subs = diffrax.SubSaveAt(steps=every)
-    elif size:
-        subs = diffrax.SubSaveAt(ts=knots[1:])
-    else:
-        subs = None
-    end = diffrax.SubSaveAt(t1=True)
-    entered = state.steps._replace(taken=jnp.asarray(0))
+    loop = _Loop(method, settings)
+    saved = Saved.room(size, state.y) if size else None
     solution = diffrax.diffeqsolve(
-        problem_term(loop.solver.formulation),
+        loop.terms,
         loop.solver,
         state.t,
-        knots[-1],
+        settings.knots[-1],
         None,
         state.y,
         loop.context,
-        saveat=diffrax.SaveAt(subs=(subs, end), solver_state=True, controller_state=True),
-        stepsize_controller=Steps(loop.rule, limit, state.steps.end, loop.watch),
+        saveat=diffrax.SaveAt(t1=True, solver_state=True, controller_state=True),
+        stepsize_controller=Steps(loop.rule, limit, state.steps.end, loop.watch, every),
         adjoint=diffrax.ForwardMode(),
-        max_steps=_TRIES * every * size if every else None,
+        max_steps=None,
         throw=False,
         solver_state=state.solver,
-        controller_state=entered,
+        controller_state=state.steps._replace(taken=jnp.asarray(0), saved=saved),
     )
-    saved_t: Any = solution.ts
-    saved_y: Any = solution.ys
+    times: Any = solution.ts
+    steps: Any = solution.controller_state
     results, how = diffrax.RESULTS, solution.result
     finished, event = how == results.successful, how == results.event_occurred
     more = how == results.max_steps_reached
-    arrived: Any = saved_t[1][0]
-    return Segment(
-        ts=saved_t[0],
-        ys=saved_y[0],
-        state=LoopState(
-            arrived,
-            jax.tree.map(lambda x: x[0], saved_y[1]),
-            solution.solver_state,
-            solution.controller_state,  # pyright: ignore[reportArgumentType]
-        ),
+    counts = Counts(
+        t=times[0],
         taken=solution.stats["num_steps"],
         rejected=solution.stats["num_rejected_steps"],
+        saved=steps.saved.filled if size else 0,
         # a limit reached in the last step of all is no reason to go on
-        finished=finished | (more & (arrived >= knots[-1])),
+        finished=finished | (more & (times[0] >= settings.knots[-1])),
         event=event,
         failed=~(finished | event | more),
     )
+    return Segment(
+        rows=steps.saved.rows if size else None,
+        state=LoopState(
+            times[0],
+            jax.tree.map(lambda x: x[0], solution.ys),
+            solution.solver_state,
+            steps._replace(saved=None),
+        ),
+        counts=jnp.stack([jnp.asarray(x, dtype=float) for x in counts]),
+    )
+
+
+class _Parts(NamedTuple):
+    """A tree taken apart: its arrays, which are traced, and all else, which is compiled in."""
+
+    arrays: tuple[Any, ...]
+    rest: Hashable
+
+    @staticmethod
+    def of(tree: Any) -> _Parts:
+        leaves, structure = jax.tree.flatten(tree)
+        is_array = tuple(isinstance(x, jax.Array | np.ndarray | np.generic) for x in leaves)
+        arrays = tuple(x for x, traced in zip(leaves, is_array, strict=True) if traced)
+        others = tuple(x for x, traced in zip(leaves, is_array, strict=True) if not traced)
+        return _Parts(arrays, (structure, is_array, others))
+
+    @staticmethod
+    def joined(arrays: Any, rest: Any) -> Any:
+        """The tree again."""
+        structure, is_array, others = rest
+        arrays, others = iter(arrays), iter(others)
+        return structure.unflatten(next(arrays if traced else others) for traced in is_array)
+
+
+@lru_cache(maxsize=256)
+def _compiled(system: Hashable, rest: Hashable) -> tuple[Any, Any]:
+    """`_begin` and `_advance` for methods of one structure, as functions of their arrays."""
+
+    def method(arrays: Any) -> Method:
+        return Method(_Parts.joined(arrays[0], system), *_Parts.joined(arrays[1], rest))
+
+    def begin(arrays: Any, *given: Any) -> LoopState:
+        return _begin(method(arrays), *given)
+
+    def advance(arrays: Any, *given: Any) -> Segment:
+        return _advance(method(arrays), *given)
+
+    return jax.jit(begin), jax.jit(advance, static_argnums=(4, 5))
+
+
+@dataclass
+class _Prepared:
+    """The arrays of a system, with the compiled loop of the methods of one structure on it."""
+
+    arrays: tuple[Any, ...]
+    begin: Any
+    advance: Any
+    speed: float = 0.0
+
+
+_prepared: Memory[_Prepared] = Memory(16)
+
+
+class Program:
+    """The compiled loop of a method; a system is taken apart for it once, not in each run."""
+
+    def __init__(self, method: Method):
+        others = _Parts.of(method[1:])
+
+        def prepared() -> _Prepared:
+            system = _Parts.of(method.system)
+            arrays = tuple(jnp.asarray(x) for x in system.arrays)
+            return _Prepared(arrays, *_compiled(system.rest, others.rest))
+
+        self._parts = _prepared.of(method.system, others.rest, prepared)
+        self._arrays = self._parts.arrays, others.arrays
+
+    @property
+    def speed(self) -> float:
+        """How many steps it took in a second when last seen; zero if that is not known."""
+        return self._parts.speed
+
+    @speed.setter
+    def speed(self, value: float) -> None:
+        self._parts.speed = value
+
+    def begin(self, settings: Settings, t: Any, q: Any, v: Any) -> LoopState:
+        """The first state of the method, of its solver and of the control of its steps."""
+        return self._parts.begin(self._arrays, settings, t, q, v)
+
+    def advance(
+        self, settings: Settings, state: LoopState, limit: Any, every: int, size: int
+    ) -> tuple[Segment, Counts]:
+        """At most `limit` steps that are kept; see `_advance`."""
+        segment = self._parts.advance(self._arrays, settings, state, limit, every, size)
+        return segment, Counts(*np.asarray(segment.counts).tolist())

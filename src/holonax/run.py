@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
@@ -16,10 +17,9 @@ import numpy as np
 from . import loop
 from .consistent import Start
 from .dense import DenseOutput
-from .events import Event, Occurrence, Watch, armed, happen
-from .integrator import StabilizedSolver
+from .events import Event, Occurrence, armed, happen
 from .result import Leg, States
-from .steps import EqualSteps, ErrorControl, StepControl, Tolerance
+from .steps import Saved, StepControl, Tolerance
 from .storage import Storage
 from .system.base import System
 
@@ -107,23 +107,6 @@ def _number(x: Any) -> Any:
     return np.asarray(x, dtype=float)
 
 
-def parts_of(run: Run, formulation: Any, integrator: Any) -> tuple[Leg, Callable[..., Any]]:
-    """The leg of a method, and the compiled loop for given knots and signs of the events."""
-    request = run.request
-    solver = StabilizedSolver(integrator, formulation, retry=request.tolerance is not None)
-
-    def make(knots: Any) -> loop.Loop:
-        if request.tolerance is None:
-            rule: Any = EqualSteps(knots, _number(request.dt))
-        else:
-            rule = ErrorControl(knots, request.control)
-        watch = Watch(request.events, _number(run.signs)) if request.events else None
-        first = _number(request.first)
-        return loop.Loop(run.system, solver, rule, request.tolerance, first, watch)
-
-    return Leg(run.system, formulation, integrator, request.dt), make
-
-
 def follow(
     run: Run,
     formulation: Any,
@@ -209,7 +192,12 @@ class _Stretch:
     def __init__(self, run: Run, formulation: Any, integrator: Any, state: Any):
         request = run.request
         self.run, self.request, self.method = run, request, (formulation, integrator)
-        self.leg, self._make = parts_of(run, formulation, integrator)
+        self.leg = Leg(run.system, formulation, integrator, request.dt)
+        control = None if request.tolerance is None else request.control
+        self.program = loop.Program(
+            loop.Method(run.system, formulation, integrator, control, request.events)
+        )
+        run.limit = max(run.limit, _steps_in_a_segment(self.program.speed))
         self.size = _segment_size(run)
         dense = request.times is not None and request.tolerance is not None
         self.hit = None if dense else request.times  # times that steps are made to hit
@@ -230,15 +218,21 @@ class _Stretch:
     def _begun(self) -> Any:
         run = self.run
         run.since, run.kept = run.t, 0
-        state = loop.begin(self._loop(run.t), _number(run.t), run.q, run.v)
+        state = self.program.begin(self._settings(run.t), _number(run.t), run.q, run.v)
         run.states.start(self.leg, run.t, state.y, wanted=_wanted(self.request, run))
         if self.output is not None:
             self.output.begin(run.t, state.y)
         return state
 
-    def _loop(self, t: float) -> loop.Loop:
-        whole = np.array([self.run.since, self.request.t_end])
-        return self._make(_knots(whole, self.hit, t, self.size))
+    def _settings(self, t: float) -> loop.Settings:
+        request, run = self.request, self.run
+        whole = np.array([run.since, request.t_end])
+        tolerance = request.tolerance or (0.0, 0.0)
+        return loop.Settings(
+            knots=_knots(whole, self.hit, t, self.size),
+            numbers=np.array([request.dt, request.first, *tolerance]),
+            signs=_number(run.signs) if request.events else None,
+        )
 
     @property
     def over(self) -> bool:
@@ -257,39 +251,49 @@ class _Stretch:
             limit = min(run.limit, every * self.size if saving else 2**30)
             limit = min(max(limit - limit % every, every), most)
             program = (self.every, saving)
-        segment = loop.advance(self._loop(run.t), self.state, _number(limit), *program)
-        self.state, self.failed = segment.state, bool(segment.failed)
-        self.event, self.t_tried = bool(segment.event), float(segment.state.t)
-        taken, rejected = int(segment.taken), int(segment.rejected)
+        segment, counts = self.program.advance(
+            self._settings(run.t), self.state, _number(limit), *program
+        )
+        self.state, self.failed = segment.state, bool(counts.failed)
+        self.event, self.t_tried = bool(counts.event), counts.t
+        taken, rejected = int(counts.taken), int(counts.rejected)
         kept = taken - rejected
         run.steps, run.rejected, run.kept = (
             run.steps + taken,
             run.rejected + rejected,
             run.kept + kept,
         )
-        seconds = time.perf_counter() - before
-        if kept >= run.limit:  # a longer segment, unless this one took its time
-            run.limit = int(np.clip(run.limit * np.clip(_SECONDS / seconds, 0.25, 4), 16, 2**24))
+        self._pace(kept, time.perf_counter() - before)
         if between and run.kept % every == 0:
             run.states.last(self.t_tried, self.state.y)
         elif saving and not between:
-            self._save(segment)
+            self._save(np.asarray(segment.rows)[: int(counts.saved)])
         run.t, run.q, run.v = self.t_tried, self.state.y[0], self.state.y[1]
         if self.failed:
             run.t = float(self.state.solver.t)
             run.steps -= self.request.tolerance is None
         return kept
 
-    def _save(self, segment: Any) -> None:
-        ts, states = np.asarray(segment.ts), self.run.states
+    def _pace(self, kept: int, seconds: float) -> None:
+        """Choose the length of the next segment, of this run and of later ones."""
+        run = self.run
+        if kept >= run.limit:  # a longer segment, unless this one took its time
+            change = min(max(_SECONDS / seconds, 0.25), 64.0)
+            run.limit = min(max(int(run.limit * change), 16), 2**24)
+        # one that was compiled first, or interrupted by the machine, says little
+        self.program.speed = max(kept / seconds, 0.5 * self.program.speed)
+
+    def _save(self, rows: np.ndarray) -> None:
+        states = self.run.states
+        ts, ys = Saved.states(rows, self.state.y)
         latest = states.latest if self.output is None else self.output.latest
         before = np.concatenate([[latest], ts[:-1]])
-        good = np.isfinite(ts) & (ts > before)  # drops unused and padded entries
+        good = ts > before  # drops a state that was there before
         if self.hit is not None:
             good &= np.isin(ts, self.hit) & (ts <= self.t_tried)
         if self.failed:
             good &= ts < self.t_tried
-        kept = jax.tree.map(lambda x: np.asarray(x)[good], segment.ys)
+        kept = jax.tree.map(lambda x: x[good], ys)
         (states if self.output is None else self.output).add(ts[good], kept)
 
     def hold(self) -> None:
@@ -308,11 +312,9 @@ class _Stretch:
         if self.failed or interrupted or (request.times is None and (ended or terminal)):
             run.states.last(run.t, state.y)
         formulation, integrator = self.method
-        for counts in (
-            integrator.statistics(state.solver.method),
-            formulation.statistics(state.solver.carry),
-        ):
-            run.counts = _added(run.counts, counts)
+        for part, own in ((integrator, state.solver.method), (formulation, state.solver.carry)):
+            counts = type(part).statistics(part, own)  # as in `is_legal`, it is faster so
+            run.counts = _added(run.counts, counts) if counts else run.counts
         if self.failed:
             return Outcome("failure", run.t, self.t_tried, int(state.solver.code)), None
         if happened:
@@ -364,8 +366,13 @@ def _wanted(request: Request, run: Run) -> bool:
 
 def _segment_size(run: Run) -> int:
     """How many states a segment can save; a power of two, so that few programs are compiled."""
-    per_state = int(run.q.size + 4 * run.v.size)
-    return int(np.clip(2 ** int(np.log2(max(_BUFFER // max(per_state, 1), 1))), 8, 4096))
+    per_state = max(int(run.q.size + 4 * run.v.size), 1)
+    return min(max(2 ** int(math.log2(max(_BUFFER // per_state, 1))), 8), 4096)
+
+
+def _steps_in_a_segment(speed: float) -> int:
+    """How many steps a segment should have at a number of steps per second."""
+    return min(int(_SECONDS * speed), 2**24)
 
 
 def _knots(whole: np.ndarray, hit: np.ndarray | None, t: float, size: int) -> Any:

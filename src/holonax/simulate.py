@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -121,10 +122,10 @@ def simulate(
         )
     if method is not None:
         rtol = _check_auto(method, dt, rtol, formulation, integrator)
-    formulation = PostStabilized("both", passes=2) if formulation is None else formulation
+    formulation = _usual()[0] if formulation is None else formulation
     if integrator is None and isinstance(formulation, Formulation):
-        explicit = rtol is not None and is_legal(formulation, Dopri5())
-        integrator = Dopri5() if explicit else formulation.default_integrator()
+        explicit = rtol is not None and is_legal(formulation, _usual()[1])
+        integrator = _usual()[1] if explicit else type(formulation).default_integrator(formulation)
     check_pair(formulation, integrator)
     t_end = finite_number("simulate", "t_end", t_end)
     tolerance = _tolerance(integrator, dt, rtol, atol, control)
@@ -145,7 +146,7 @@ def simulate(
         t_end=t_end,
         dt=step,
         tolerance=tolerance,
-        control=StepControl() if control is None else control,
+        control=_usual()[2] if control is None else control,
         first=0.0 if dt is None else step,
         every=every,
         times=times,
@@ -160,6 +161,12 @@ def simulate(
     if method is not None and rtol is not None:
         run.auto = new_auto(run, rtol)
     return _completed(run, formulation, integrator, storage)
+
+
+@cache
+def _usual() -> tuple[Formulation, Any, StepControl]:
+    """The formulation, the integrator for a tolerance and the control, where none are given."""
+    return PostStabilized("both", passes=2), Dopri5(), StepControl()
 
 
 def _check_auto(method: Any, dt: Any, rtol: Any, formulation: Any, integrator: Any) -> float:
@@ -270,7 +277,7 @@ def _result(run: Run, outcome: Outcome, compiled: bool, storage: Storage | None)
         message += "; constraints are redundant, multipliers are the minimum-norm ones"
     saved = {0: "end", 1: "steps"}.get(request.every, f"every {request.every} steps")
     return Result(
-        system=run.system.complete(),
+        system=type(run.system).complete(run.system),
         start=start,
         success=outcome.kind in ("end", "event"),
         status=status,

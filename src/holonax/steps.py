@@ -209,14 +209,49 @@ class ErrorControl(eqx.Module):
         )
 
 
+class Saved(NamedTuple):
+    """States saved so far: `filled` rows (t, y...), y being all of its entries one after the other.
+
+    Each step writes its row, where the next one overwrites it unless it is to stay. So the table is
+    changed in place, which a choice between two tables is not.
+    """
+
+    rows: Array
+    filled: Array
+
+    @staticmethod
+    def room(size: int, y: Any) -> Saved:
+        """None yet, and room for `size` states like `y`."""
+        width = 1 + sum(leaf.size for leaf in jax.tree.leaves(y))
+        return Saved(jnp.zeros((size, width)), jnp.asarray(0))
+
+    def add(self, t: Array, y: Any, wanted: Any) -> Saved:
+        """With the state (t, y) if it is wanted."""
+        row = jnp.concatenate([jnp.ravel(x) for x in (t, *jax.tree.leaves(y))])
+        rows = jax.lax.dynamic_update_index_in_dim(self.rows, row, self.filled, 0)
+        return Saved(rows, self.filled + wanted)
+
+    @staticmethod
+    def states(rows: np.ndarray, y: Any) -> tuple[np.ndarray, Any]:
+        """(ts, ys) of rows on the host, for states like `y`."""
+        leaves, structure = jax.tree.flatten(y)
+        ends = np.cumsum([1, *(leaf.size for leaf in leaves)])
+        parts = [
+            rows[:, a:b].reshape(-1, *leaf.shape)
+            for a, b, leaf in zip(ends[:-1], ends[1:], leaves, strict=True)
+        ]
+        return rows[:, 0], structure.unflatten(parts)
+
+
 class StepsState(NamedTuple):
-    """Where the next step ends, the steps kept since the loop was entered, and the states of the
-    rule and of the events."""
+    """Where the next step ends, the steps kept since the loop was entered, the states of the rule
+    and of the events, and what has been saved."""
 
     end: Array
     taken: Array
     rule: Any
     watch: Any
+    saved: Saved | None
 
 
 class Steps(diffrax.AbstractStepSizeController[StepsState, Any]):
@@ -225,12 +260,15 @@ class Steps(diffrax.AbstractStepSizeController[StepsState, Any]):
     The loop ends with the result `max_steps_reached` after `limit` kept steps, and with
     `event_occurred` at the end of a step where `watch` has found an event. `end` is where the first
     step ends; it is taken from the state, so that where the loop is interrupted changes nothing.
+    If the state has room for them, every `every`-th kept step is saved; for every=0 those that end
+    at a knot.
     """
 
     rule: EqualSteps | ErrorControl
     limit: Array
     end: Array
     watch: Any = None
+    every: int = eqx.field(static=True, default=1)
 
     def wrap(self, direction: Any) -> Steps:
         return self
@@ -247,7 +285,7 @@ class Steps(diffrax.AbstractStepSizeController[StepsState, Any]):
         error_order: Any,
     ) -> tuple[Any, StepsState]:
         # The loop is always entered with a state; this is asked for the first step's end only.
-        return self.end, StepsState(self.end, jnp.asarray(0), None, None)
+        return self.end, StepsState(self.end, jnp.asarray(0), None, None, None)
 
     def adapt_step_size(
         self,
@@ -276,4 +314,10 @@ class Steps(diffrax.AbstractStepSizeController[StepsState, Any]):
         if stuck is not False:
             result = results.where(stuck, results.dt_min_reached, result)
         t = t1 if keep is True else jnp.where(keep, t1, t0)
-        return keep, t, end, False, StepsState(end, taken, rule, watched), result
+        saved = state.saved
+        if saved is not None:
+            before, after = interval(self.rule.knots, t1)
+            at_knot = jnp.logical_or(t1 == before, t1 == after)
+            due = taken % self.every == 0 if self.every else at_knot
+            saved = saved.add(t1, y1_candidate, jnp.logical_and(keep, due))
+        return keep, t, end, False, StepsState(end, taken, rule, watched, saved), result

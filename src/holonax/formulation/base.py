@@ -21,6 +21,7 @@ import abc
 import dataclasses
 import inspect
 import math
+from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -161,15 +162,21 @@ class Formulation(eqx.Module):
         return _vector_field(self, t, y, context)
 
 
+@cache
+def _classical() -> Any:
+    """RK4, made once."""
+    from ..integrator import RK4
+
+    return RK4()
+
+
 class OdeFormulation(Formulation):
     """A formulation whose problem is an ODE in (q, v) with a map after each step."""
 
     kind: ClassVar[str] = "ode"
 
     def default_integrator(self) -> Any:
-        from ..integrator import RK4
-
-        return RK4()
+        return _classical()
 
     def residual(
         self, context: StepContext, t: Array, q: Array, v: Array, u: Array, a: Array, z: Array
