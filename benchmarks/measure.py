@@ -106,25 +106,26 @@ class Recorder:
         error: Callable[[Any], float],
         *,
         sampled: Callable[..., Any] | None = None,
-        prepare: Callable[[], Any] | None = None,
+        prepare: Callable[[float], Any] | None = None,
     ) -> None:
         """Seconds and error for each setting, from coarse to fine: one work-precision curve.
 
         `run` delivers the state at the end, which is metric "s"; `sampled` delivers the states at
         the work's sample times, where its error is defined there, which is metric "s_sampled".
-        `error` is given the result of the latter and is not timed, nor is `prepare`, whose result
-        both get after the setting. The rest of a curve is left out when the work's time is nearly
-        spent.
+        `error` is given the result of the latter and is not timed, nor is `prepare`, which is given
+        the setting too and whose result both others get after it. The rest of a curve is left out
+        when the work's time is nearly spent.
         """
         for setting in settings:
             name = f"{label}={setting:g}"
             if self.seconds_left < 5:
                 self.missing(variant, "s", f"from {name} on: no time left")
                 return
+            at = lambda f, x=setting: None if f is None else functools.partial(f, x)  # noqa: E731
             try:
-                seconds, result = self.best(functools.partial(run, setting), prepare)
+                seconds, result = self.best(at(run), at(prepare))
                 if sampled is not None:
-                    seconds_sampled, result = self.best(functools.partial(sampled, setting), prepare)
+                    seconds_sampled, result = self.best(at(sampled), at(prepare))
                 wrong = error(result)
             except Exception as problem:
                 self.missing(variant, "s", f"{name}: {problem}")
@@ -184,9 +185,7 @@ def shown(row: dict[str, Any]) -> str:
     return f"{what}{error}  {more}".rstrip()
 
 
-def tool_main(
-    tool: str, package: str, works: dict[str, Callable[[Recorder], None]], version: str = ""
-) -> None:
+def tool_main(tool: str, version: str, works: dict[str, Callable[[Recorder], None]]) -> None:
     """Run the works named on the command line: ``python -m benchmarks.ours --rows FILE WORK``.
 
     A work may be split into parts, "WORK/PART", for which processes of their own are needed.
@@ -202,7 +201,7 @@ def tool_main(
         works[work](
             Recorder(
                 tool,
-                version or version_of(package),
+                version,
                 work.partition("/")[0],
                 arguments.rows,
                 arguments.repeats,

@@ -115,4 +115,4 @@ for _n in (10, 100, 1000):
 
 
 if __name__ == "__main__":
-    tool_main("by hand", "", WORKS, version=" ".join(OPTIONS))
+    tool_main("by hand", " ".join(OPTIONS), WORKS)

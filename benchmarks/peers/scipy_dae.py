@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy_dae.integrate import solve_dae
 
-from ..measure import Recorder, tool_main
+from ..measure import Recorder, tool_main, version_of
 from .equations import MECHANISMS, Equations, absolute_tolerances
 
 
@@ -44,4 +44,4 @@ WORKS = {name: lambda r, make=make: measure(r, make()) for name, make in MECHANI
 
 
 if __name__ == "__main__":
-    tool_main("scipy-dae", "scipy-dae", WORKS)
+    tool_main("scipy-dae", version_of("scipy-dae"), WORKS)

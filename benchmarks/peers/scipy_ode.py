@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from ..measure import Recorder, tool_main
+from ..measure import Recorder, tool_main, version_of
 from .equations import MECHANISMS, Equations
 
 
@@ -51,4 +51,4 @@ WORKS = {name: lambda r, make=make: measure(r, make()) for name, make in MECHANI
 
 
 if __name__ == "__main__":
-    tool_main("SciPy", "scipy", WORKS)
+    tool_main("SciPy", version_of("scipy"), WORKS)

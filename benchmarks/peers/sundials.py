@@ -12,7 +12,7 @@ import numpy as np
 from sksundae.cvode import CVODE
 from sksundae.ida import IDA
 
-from ..measure import Recorder, tool_main
+from ..measure import Recorder, tool_main, version_of
 from .equations import MECHANISMS, Equations, absolute_tolerances
 
 
@@ -58,4 +58,4 @@ WORKS = {name: lambda r, make=make: measure(r, make()) for name, make in MECHANI
 
 
 if __name__ == "__main__":
-    tool_main("SUNDIALS", "scikit-sundae", WORKS)
+    tool_main("SUNDIALS", version_of("scikit-sundae"), WORKS)
