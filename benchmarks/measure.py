@@ -57,7 +57,12 @@ class Recorder:
         return self._end - time.monotonic()
 
     def row(
-        self, variant: str, metric: str, value: float | None, error: float | None = None, **more: str
+        self,
+        variant: str,
+        metric: str,
+        value: float | None,
+        error: float | None = None,
+        **more: str,
     ) -> None:
         """Write one row and show it; a number that is not finite counts as missing."""
         finite = lambda x: None if x is None or not math.isfinite(x) else float(x)  # noqa: E731

@@ -79,9 +79,7 @@ def chain_of(recorder: Recorder, n: int) -> None:
     library.chain_rk4.argtypes = [handle, _vector, _vector, _real, _count]
     alpha = library.chain_generalized_alpha
     alpha.argtypes, alpha.restype = [handle, _vector, _vector, _real, _count, _real, _real], _count
-    row = library.chain_new(
-        n, Rods.mass, Rods.axial_inertia, Rods.transverse_inertia, Rods.gravity
-    )
+    row = library.chain_new(n, Rods.mass, Rods.axial_inertia, Rods.transverse_inertia, Rods.gravity)
 
     def start() -> tuple[np.ndarray, np.ndarray]:
         q = np.zeros((n, 7))

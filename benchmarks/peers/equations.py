@@ -19,7 +19,7 @@ from ..problems import Andrews, SliderCrank
 
 
 class Equations(NamedTuple):
-    """One mechanism; `residual(t, y, yp, out)` is of the GGL form, `motion(t, y, out)` of index 1."""
+    """One mechanism: `residual(t, y, yp, out)` of the GGL form, `motion(t, y, out)` of index 1."""
 
     n: int
     m: int
@@ -39,7 +39,7 @@ _m, _weight = SliderCrank.mass, SliderCrank.mass * SliderCrank.gravity
 
 
 @numba.njit
-def _slider_crank(q, v, mass, force, jacobian, position, curvature):  # noqa: ANN
+def _slider_crank(q, v, mass, force, jacobian, position, curvature):
     s0, c0, s1, c1 = sin(q[0]), cos(q[0]), sin(q[1]), cos(q[1])
     mass[:] = 0.0
     mass[0, 0], mass[1, 1], mass[2, 2], mass[3, 3] = _j1, _j2, _m, _m
@@ -69,7 +69,7 @@ _stiffness, _free, _torque = Andrews.stiffness, Andrews.free_length, Andrews.tor
 
 
 @numba.njit
-def _andrews(q, v, mass, force, jacobian, position, curvature):  # noqa: ANN
+def _andrews(q, v, mass, force, jacobian, position, curvature):
     st, ct = sin(q[1]), cos(q[1])
     sp, cp = sin(q[3]), cos(q[3])
     so, co = sin(q[5]), cos(q[5])
@@ -136,7 +136,7 @@ def _andrews(q, v, mass, force, jacobian, position, curvature):  # noqa: ANN
 
 
 @numba.njit
-def _cholesky(a):  # noqa: ANN
+def _cholesky(a):
     for j in range(a.shape[0]):
         for i in range(j, a.shape[0]):
             x = a[i, j]
@@ -153,7 +153,7 @@ def _make(terms: Any, n: int, m: int) -> tuple[Any, Any]:
     """
 
     @numba.njit
-    def residual(t, y, yp, out):  # noqa: ANN
+    def residual(t, y, yp, out):
         mass, force, jacobian = np.empty((n, n)), np.empty(n), np.empty((m, n))
         position, curvature = np.empty(m), np.empty(m)
         terms(y[:n], y[n : 2 * n], mass, force, jacobian, position, curvature)
@@ -172,7 +172,7 @@ def _make(terms: Any, n: int, m: int) -> tuple[Any, Any]:
             out[2 * n + m + j] = position[j]
 
     @numba.njit
-    def motion(t, y, out):  # noqa: ANN
+    def motion(t, y, out):
         mass, force, jacobian = np.empty((n, n)), np.empty(n), np.empty((m, n))
         position, curvature = np.empty(m), np.empty(m)
         terms(y[:n], y[n : 2 * n], mass, force, jacobian, position, curvature)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import mujoco
-import numpy as np
 
 from ..measure import Recorder, tool_main, version_of
 from ..problems import Rods, chain

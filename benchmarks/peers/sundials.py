@@ -30,9 +30,7 @@ def measure(recorder: Recorder, equations: Equations) -> None:
     ends = np.array([0.0, 0.5 * p.t_end, p.t_end])
 
     def cvode(tolerance: float, times: np.ndarray = ends, method: str = "Adams") -> np.ndarray:
-        solver = CVODE(
-            p.motion, method=method, rtol=tolerance, atol=tolerance, max_num_steps=10**6
-        )
+        solver = CVODE(p.motion, method=method, rtol=tolerance, atol=tolerance, max_num_steps=10**6)
         return checked(solver.solve(times, p.y0[:size]))
 
     def ida(tolerance: float, times: np.ndarray = ends) -> np.ndarray:
