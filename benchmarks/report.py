@@ -78,7 +78,7 @@ def reached(rows: list[Row]) -> list[Row]:
 def growth(rows: list[Row]) -> list[Row]:
     """How much more time and memory a chain of ten times as many bodies takes."""
     out = []
-    for kind, metric in (("time", "us_per_step"), ("memory", "peak_MiB")):
+    for kind, metric in (("time", "us_per_step"), ("memory", "model_MiB")):
         for n in (100, 1000, 10000):
             for row in _of(rows, f"chain N={n}", metric, OURS):
                 small = _of(rows, f"chain N={n // 10}", metric, OURS, row["variant"])
@@ -189,7 +189,7 @@ def ratios(rows: list[Row]) -> str:
 
 def others(rows: list[Row]) -> str:
     """What is ours alone: compile times, memory, growth, fill, start-up."""
-    metrics = ("compile_s", "peak_MiB", "growth_per_decade", "fill")
+    metrics = ("compile_s", "peak_MiB", "model_MiB", "growth_per_decade", "fill")
     lines = [
         [row["work"], row["metric"], _number(row["value"]), row["variant"], row["note"]]
         for row in rows
