@@ -40,13 +40,19 @@ methods: $(STAMP)
 long-runs: $(STAMP)
 	$(BIN)/python docs/long_runs.py
 
-# Peers live in an environment of their own.
-bench: .venv-bench/.installed
-	.venv-bench/bin/python benchmarks/chain.py
+# Peers live in an environment of their own. WORKS="chain start-up" measures some works only.
+PEERS := exudyn scikit-sundae scipy-dae mujoco pin drake numba
 
+bench: .venv-bench/.installed
+	.venv-bench/bin/python -m benchmarks.run $(if $(WORKS),--only $(WORKS))
+
+# A peer without a wheel for this machine is left out; its rows then say so.
 .venv-bench/.installed: pyproject.toml
 	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
-	.venv-bench/bin/python -m pip install --quiet --editable . exudyn
+	.venv-bench/bin/python -m pip install --quiet --editable ".[plot]"
+	for peer in $(PEERS); do \
+		.venv-bench/bin/python -m pip install --quiet $$peer || echo "no $$peer"; \
+	done
 	touch $@
 
 wheel: $(STAMP)

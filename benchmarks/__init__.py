@@ -1,0 +1,1 @@
+"""holonax beside its peers and beside programs written by hand; run with ``make bench``."""

@@ -1,0 +1,345 @@
+"""holonax, through its public call `simulate`, on every work."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import holonax as hx
+
+from .measure import Recorder, peak_memory, tool_main, version_of
+from .problems import RHO, STEP, Andrews, FourBars, Rods, SliderCrank, chain, net, tree
+
+Options = dict[str, Any]
+
+GENERALIZED_ALPHA = f"generalized-alpha index 3, rho={RHO}"
+PROJECTED_RK4 = "RK4 + projection (both, 2 passes)"
+
+
+def method(name: str) -> Options:
+    """The formulation and integrator of the comparisons per step."""
+    if name == GENERALIZED_ALPHA:
+        return {"formulation": hx.Index3(), "integrator": hx.GeneralizedAlpha(RHO)}
+    return {"formulation": hx.PostStabilized("both", passes=2), "integrator": hx.RK4()}
+
+
+def run(system: Any, start: Any, t_end: float, **options: Any) -> hx.Result:
+    """`hx.simulate`, which must succeed."""
+    result = hx.simulate(system, start, t_end, **{"save": "end", **options})
+    if not result.success:
+        raise RuntimeError(result.message)
+    return result
+
+
+def fill(system: Any) -> int:
+    """Blocks of the factor of the constraints' matrix that are zero in the matrix itself.
+
+    Small mechanisms are solved with one dense matrix, which has no such blocks.
+    """
+    return sum(getattr(bodies.plans["all"].solver, "fill", 0) for bodies in system.sets)
+
+
+# -- models -------------------------------------------------------------------------------------
+
+
+def build_rods(rods: Rods) -> tuple[Any, Any]:
+    """Rods on spherical joints."""
+    model = hx.Model(gravity=(0, 0, -rods.gravity))
+    shape = hx.box((rods.length, rods.width, rods.width), mass=rods.mass)
+    for i, (centre, heading) in enumerate(zip(rods.centres, rods.headings)):
+        c, s = np.cos(heading), np.sin(heading)
+        rotation = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+        model.body(f"rod{i}", shape, position=centre, rotation=rotation)
+    named = lambda i: "ground" if i < 0 else f"rod{i}"  # noqa: E731
+    for k, (a, b, point) in enumerate(rods.joints):
+        model.spherical(f"ball{k}", named(a), named(b), at=point)
+    return model.build()
+
+
+def far_end(rods: Rods, result: hx.Result) -> np.ndarray:
+    """Where the last rod ends at the end of the run."""
+    last = result[f"rod{len(rods.centres) - 1}"]
+    return np.asarray(last.point((0.5 * rods.length, 0.0, 0.0)))[-1]
+
+
+# -- time per step ------------------------------------------------------------------------------
+
+
+def per_step(
+    recorder: Recorder,
+    name: str,
+    build: Callable[[], tuple[Any, Any]],
+    steps: int,
+    error: Callable[[hx.Result], float | None],
+    step: float = STEP,
+) -> None:
+    """Seconds to compile and microseconds per step of one method."""
+    try:
+        system, start = build()
+        options = {"dt": step, **method(name)}
+        begin = time.process_time()
+        run(system, start, step, **options)
+        recorder.row(name, "compile_s", time.process_time() - begin)
+    except Exception as problem:
+        recorder.missing(name, "us_per_step", problem)
+        return
+    recorder.per_step(
+        name,
+        steps,
+        lambda: run(system, start, steps * step, **options),
+        error,
+        note=lambda result: newton_iterations(result, steps),
+    )
+
+
+def newton_iterations(result: hx.Result, steps: int) -> str:
+    """Their number in a step, for methods that have any."""
+    count = result.stats.get("newton_iterations")
+    return "" if count is None else f"{count / steps:.2f} Newton iterations a step"
+
+
+def slider_crank(recorder: Recorder) -> None:
+    """Both methods, 10000 steps."""
+    for name in (GENERALIZED_ALPHA, PROJECTED_RK4):
+        per_step(
+            recorder,
+            name,
+            hx.examples.slider_crank,
+            round(SliderCrank.t_end / STEP),
+            lambda result: SliderCrank.end_error(result.q[-1, 0]),
+        )
+
+
+def andrews_cartesian(recorder: Recorder) -> None:
+    """Seven planar bodies in 21 coordinates."""
+    angles = lambda result: [result[f"K{i + 1}"].angle[-1] for i in range(7)]  # noqa: E731
+    per_step(
+        recorder,
+        GENERALIZED_ALPHA,
+        lambda: hx.examples.andrews("cartesian"),
+        round(Andrews.t_end / Andrews.step),
+        lambda result: Andrews.error_of_bodies(angles(result)),
+        Andrews.step,
+    )
+
+
+def four_bars(recorder: Recorder, n: int) -> None:
+    """A row of four-bars."""
+    system, start = hx.examples.n_four_bar(n)
+    recorder.row("elimination by minimum degree", "fill", fill(system))
+    per_step(
+        recorder,
+        GENERALIZED_ALPHA,
+        lambda: (system, start),
+        FourBars.steps,
+        lambda result: FourBars.error(n, result["crank 0"].angle[-1]),
+    )
+
+
+def rods(recorder: Recorder, mechanism: Rods, name: str, memory: bool = False) -> None:
+    """One method on rods with spherical joints; with `memory` also what this process holds."""
+    idle = peak_memory()
+    system, start = build_rods(mechanism)
+    if not memory:
+        recorder.row("elimination by minimum degree", "fill", fill(system))
+    large = len(mechanism.centres) > 1000
+    per_step(
+        recorder,
+        name,
+        lambda: (system, start),
+        20 if large else mechanism.steps,
+        lambda result: None if large else mechanism.error(far_end(mechanism, result)),
+    )
+    if memory:
+        peak = peak_memory()
+        recorder.row(name, "peak_MiB", peak, note="whole process")
+        recorder.row(name, "model_MiB", peak - idle, note="the peak above that after imports")
+
+
+# -- time to reach an error ---------------------------------------------------------------------
+
+# Tolerances and steps run from coarse to fine.
+TOLERANCES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12)
+EXPLICIT: dict[str, tuple[Any, Any]] = {
+    "Dop853, index 1": (hx.Index1(), hx.Dop853()),
+    "Dop853, projection": (hx.PostStabilized("both"), hx.Dop853()),
+    "Dopri5, index 1": (hx.Index1(), hx.Dopri5()),
+    "Dopri5, projection": (hx.PostStabilized("both"), hx.Dopri5()),
+    "VariableAdams, index 1": (hx.Index1(), hx.VariableAdams()),
+}
+IMPLICIT: dict[str, tuple[Any, Any]] = {
+    "VariableBDF, GGL": (hx.GGL(), hx.VariableBDF()),
+    "RadauIIA, GGL": (hx.GGL(), hx.RadauIIA()),
+}
+FIXED: dict[str, tuple[Any, Any]] = {
+    "RK4, index 1": (hx.Index1(), hx.RK4()),
+    "RK4, projection (2 passes)": (hx.PostStabilized("both", passes=2), hx.RK4()),
+    "Dop853, index 1": (hx.Index1(), hx.Dop853()),
+    "Dop853, projection": (hx.PostStabilized("both"), hx.Dop853()),
+}
+
+
+def accuracy(
+    recorder: Recorder,
+    build: Callable[[], tuple[Any, Any]],
+    t_end: float,
+    error: Callable[[hx.Result], float],
+    steps: tuple[float, ...],
+    *,
+    explicit: dict[str, tuple[Any, Any]] = EXPLICIT,
+    fixed: dict[str, tuple[Any, Any]] = FIXED,
+    implicit: dict[str, tuple[Any, Any]] = IMPLICIT,
+    tolerances: tuple[float, ...] = TOLERANCES,
+    times: np.ndarray | None = None,
+) -> None:
+    """Work-precision curves of methods with steps chosen by their error, and with equal steps."""
+    system, start = build()
+    kinds = (
+        ("rtol", tolerances, explicit, "steps by error"),
+        ("dt", steps, fixed, "equal steps"),
+        ("rtol", tolerances[::2], implicit, "steps by error"),
+    )
+    for label, settings, pairs, kind in kinds:
+        for name, (formulation, integrator) in pairs.items():
+            variant = f"{name}, {kind}"
+            options = {"formulation": formulation, "integrator": integrator}
+
+            def simulate(
+                setting: float, save: Any = "end", label: str = label, options: Options = options
+            ) -> hx.Result:
+                return run(system, start, t_end, save=save, **{label: setting}, **options)
+
+            if recorder.seconds_left < 10:
+                recorder.missing(variant, "s", "no time left")
+                continue
+            try:
+                begin = time.process_time()
+                simulate(settings[0])
+                recorder.row(variant, "compile_s", time.process_time() - begin)
+            except Exception as problem:
+                recorder.missing(variant, "compile_s", problem)
+            sampled = None if times is None else lambda x, f=simulate: f(x, save=times)
+            recorder.curve(variant, label, settings, simulate, error, sampled=sampled)
+
+
+def slider_crank_accuracy(recorder: Recorder) -> None:
+    """To 10 s; the error is that of 1001 samples."""
+    accuracy(
+        recorder,
+        hx.examples.slider_crank,
+        SliderCrank.t_end,
+        lambda result: SliderCrank.error(result.q[:, 0]),
+        (1e-2, 5e-3, 2.5e-3, 1e-3, 5e-4, 2.5e-4),
+        times=SliderCrank.times,
+    )
+
+
+def andrews_accuracy(recorder: Recorder) -> None:
+    """In seven angles, to 0.03 s."""
+    accuracy(
+        recorder,
+        hx.examples.andrews,
+        Andrews.t_end,
+        lambda result: Andrews.error(result.q[-1]),
+        (1e-4, 5e-5, 2e-5, 1e-5, 5e-6, 2e-6),
+    )
+
+
+def chain_accuracy(recorder: Recorder, n: int) -> None:
+    """The free end of the chain, to 1e-6 m and beyond."""
+    mechanism = chain(n)
+    accuracy(
+        recorder,
+        lambda: build_rods(mechanism),
+        mechanism.t_end,
+        lambda result: mechanism.error(far_end(mechanism, result)),
+        (5e-2, 2e-2, 1e-2, 5e-3, 2.5e-3),
+        # Each takes some ten seconds to compile: only those that may win.
+        explicit={name: pair for name, pair in EXPLICIT.items() if "Dopri5, index" not in name},
+        fixed={name: pair for name, pair in FIXED.items() if "RK4" in name},
+        implicit={},
+        tolerances=(1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8),
+    )
+
+
+# -- start-up -----------------------------------------------------------------------------------
+
+CLI_RUN = """
+import holonax as hx
+from holonax import cli
+cli._cache_programs()
+system, start = hx.examples.slider_crank()
+print(hx.simulate(system, start, 10.0, dt=1e-3))
+"""
+
+
+def command_line() -> list[str]:
+    """A run of the slider-crank as a user starts it from a shell.
+
+    The command line has no command that simulates one mechanism yet; what such a command would do
+    is done by a script, with the cache of compiled programs that the command line keeps.
+    """
+    return [sys.executable, "-c", CLI_RUN]
+
+
+def cold_compile(recorder: Recorder, name: str) -> None:
+    """Compile the chain of 1000 rods with an empty cache of compiled programs."""
+    import jax
+
+    with tempfile.TemporaryDirectory() as empty:
+        jax.config.update("jax_compilation_cache_dir", empty)
+        system, start = build_rods(chain(1000))
+        begin = time.perf_counter()
+        try:
+            run(system, start, STEP, dt=STEP, **method(name))
+        except Exception as problem:
+            recorder.missing(f"chain N=1000, {name}", "compile_s", problem)
+        else:
+            seconds = time.perf_counter() - begin
+            recorder.row(f"chain N=1000, {name}", "compile_s", seconds, note="wall time")
+
+
+def warm_command_line(recorder: Recorder) -> None:
+    """Wall time of a fresh process whose programs are in the cache."""
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {**os.environ, "XDG_CACHE_HOME": cache}
+        environment.pop("JAX_COMPILATION_CACHE_DIR", None)
+        walls = []
+        for _ in range(1 + max(2, recorder.repeats // 2)):
+            begin = time.perf_counter()
+            subprocess.run(command_line(), env=environment, check=True, capture_output=True)
+            walls.append(time.perf_counter() - begin)
+    recorder.row("slider-crank, first run of all", "s", walls[0], note="wall time")
+    recorder.row("slider-crank, warm cache", "s", min(walls[1:]), note="wall time")
+
+
+WORKS: dict[str, Callable[[Recorder], None]] = {
+    "slider-crank": slider_crank,
+    "andrews cartesian": andrews_cartesian,
+    "slider-crank accuracy": slider_crank_accuracy,
+    "andrews accuracy": andrews_accuracy,
+    "n-four-bar N=40": lambda r: four_bars(r, 40),
+    "n-four-bar N=400": lambda r: four_bars(r, 400),
+    "net 20x20": lambda r: rods(r, net(20), GENERALIZED_ALPHA),
+    "tree 500": lambda r: rods(r, tree(500), GENERALIZED_ALPHA),
+    "start-up/generalized-alpha": lambda r: cold_compile(r, GENERALIZED_ALPHA),
+    "start-up/RK4": lambda r: cold_compile(r, PROJECTED_RK4),
+    "start-up/command line": warm_command_line,
+}
+for _n in (10, 100, 1000, 10000):
+    for _part, _name in (("generalized-alpha", GENERALIZED_ALPHA), ("RK4", PROJECTED_RK4)):
+        WORKS[f"chain N={_n}/{_part}"] = lambda r, n=_n, name=_name: rods(
+            r, chain(n), name, memory=True
+        )
+    WORKS[f"chain N={_n} accuracy"] = lambda r, n=_n: chain_accuracy(r, n)
+
+
+if __name__ == "__main__":
+    tool_main("holonax", version_of("holonax"), WORKS)

@@ -1,0 +1,100 @@
+"""MuJoCo: the chain as a tree of ball joints, and as free bodies held by stiff constraints.
+
+A tree costs the cube of N. Its default constraints are too soft to converge; with a time constant
+of two steps and RK4 they do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mujoco
+
+from ..measure import Recorder, tool_main, version_of
+from ..problems import Rods, chain
+
+
+def options(spec: Any, rods: Rods, step: float) -> None:
+    """RK4, exact constraint solver, no contacts."""
+    spec.option.timestep = step
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_RK4
+    spec.option.solver = mujoco.mjtSolver.mjSOL_NEWTON
+    spec.option.tolerance = 1e-14
+    spec.option.iterations = 200
+    spec.option.gravity = [0.0, 0.0, -rods.gravity]
+    spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
+
+
+def add_rod(parent: Any, rods: Rods, name: str, position: Any, centre: Any) -> Any:
+    """A body with a rod's mass and inertia."""
+    body = parent.add_body(name=name, pos=list(position))
+    body.explicitinertial = True
+    body.mass = rods.mass
+    body.ipos = list(centre)
+    body.inertia = [rods.axial_inertia, rods.transverse_inertia, rods.transverse_inertia]
+    return body
+
+
+def tree(rods: Rods, step: float) -> Any:
+    """Ball joints: no constraints."""
+    spec = mujoco.MjSpec()
+    options(spec, rods, step)
+    body = spec.worldbody
+    for i in range(len(rods.centres)):
+        start = (rods.length if i else 0.0, 0.0, 0.0)
+        body = add_rod(body, rods, f"rod{i}", start, (0.5 * rods.length, 0.0, 0.0))
+        body.add_joint(type=mujoco.mjtJoint.mjJNT_BALL)
+    return spec.compile()
+
+
+def free_bodies(rods: Rods, step: float) -> Any:
+    """Free bodies and one `connect` for each joint, as stiff as the step allows."""
+    spec = mujoco.MjSpec()
+    options(spec, rods, step)
+    half = 0.5 * rods.length
+    for i, centre in enumerate(rods.centres):
+        add_rod(spec.worldbody, rods, f"rod{i}", centre, (0.0, 0.0, 0.0)).add_freejoint()
+        spec.add_equality(
+            type=mujoco.mjtEq.mjEQ_CONNECT,
+            objtype=mujoco.mjtObj.mjOBJ_BODY,
+            name1=f"rod{i}",
+            name2=f"rod{i - 1}" if i else "world",
+            data=[-half, 0.0, 0.0, *[0.0] * 9],
+            solref=[2 * step, 1.0],
+            solimp=[0.9999, 0.9999, 0.001, 0.5, 2.0],
+        )
+    return spec.compile()
+
+
+def accuracy(recorder: Recorder, n: int) -> None:
+    """Both models with RK4."""
+    rods = chain(n)
+
+    def run(step: float, model: Any) -> tuple[Any, Any]:
+        data = mujoco.MjData(model)
+        mujoco.mj_step(model, data, nstep=round(rods.t_end / step))
+        return model, data
+
+    def error(done: tuple[Any, Any]) -> float:
+        model, data = done
+        mujoco.mj_forward(model, data)
+        along = data.xmat[-1].reshape(3, 3)[:, 0]
+        return rods.error(data.xipos[-1] + 0.5 * rods.length * along)
+
+    curves = (
+        ("tree of ball joints, RK4", tree, (2e-2, 1e-2, 5e-3)),
+        ("free bodies, stiff constraints, RK4", free_bodies, (2e-3, 1e-3, 5e-4)),
+    )
+    for variant, build, steps in curves:
+        if n > 100 and build is tree:
+            recorder.missing(variant, "s", "8.5 s for each step of this size when last tried")
+            continue
+        prepare = lambda step, build=build: build(rods, step)  # noqa: E731
+        recorder.curve(variant, "dt", steps, run, error, prepare=prepare)
+
+
+WORKS = {f"chain N={n} accuracy": lambda r, n=n: accuracy(r, n) for n in (10, 100, 1000)}
+
+
+if __name__ == "__main__":
+    tool_main("MuJoCo", version_of("mujoco"), WORKS)

@@ -1,0 +1,160 @@
+"""What is measured, by which tool, in how much time; and what is hoped for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+OURS, BY_HAND = "holonax", "by hand"
+
+# The module that measures each tool.
+TOOLS = {
+    OURS: "benchmarks.ours",
+    BY_HAND: "benchmarks.limits.limits",
+    "Exudyn": "benchmarks.peers.exudyn",
+    "SUNDIALS": "benchmarks.peers.sundials",
+    "scipy-dae": "benchmarks.peers.scipy_dae",
+    "SciPy": "benchmarks.peers.scipy_ode",
+    "Pinocchio": "benchmarks.peers.pinocchio",
+    "Drake": "benchmarks.peers.drake",
+    "Simbody": "benchmarks.peers.simbody",
+    "MuJoCo": "benchmarks.peers.mujoco",
+}
+
+# The errors that are to be reached.
+ERRORS = {
+    "slider-crank accuracy": (1e-3, 1e-6, 1e-9),
+    "andrews accuracy": (1e-3, 1e-6, 1e-9),
+    "chain N=10 accuracy": (1e-6,),
+    "chain N=100 accuracy": (1e-6,),
+    "chain N=1000 accuracy": (1e-6,),
+}
+
+
+def short(error: float) -> str:
+    """A power of ten as it is written by hand: 1e-6."""
+    return f"{error:.0e}".replace("e-0", "e-")
+
+
+class Job(NamedTuple):
+    """One process: a tool on a work, or on a part of it, "WORK/PART", with its time [s]."""
+
+    tool: str
+    key: str
+    seconds: float
+
+    @property
+    def work(self) -> str:
+        """Without the part."""
+        return self.key.partition("/")[0]
+
+
+def jobs() -> list[Job]:
+    """Everything, in order."""
+    out = []
+
+    def add(key: str, **seconds: float) -> None:
+        for name, given in seconds.items():
+            tool = next(tool for tool in TOOLS if name == _identifier(tool))
+            out.append(Job(tool, key, given))
+
+    add("slider-crank", holonax=40, exudyn=20, by_hand=10)
+    add("andrews cartesian", holonax=40, exudyn=20)
+    for n, ours, exudyn in ((10, 30, 20), (100, 40, 30), (1000, 60, 60), (10000, 90, 0)):
+        add(f"chain N={n}/generalized-alpha", holonax=ours)
+        add(f"chain N={n}/RK4", holonax=ours)
+        if exudyn:
+            add(f"chain N={n}", exudyn=exudyn, by_hand=20)
+    add("n-four-bar N=40", holonax=30, exudyn=20)
+    add("n-four-bar N=400", holonax=60, exudyn=30)
+    add("net 20x20", holonax=90, exudyn=60)
+    add("tree 500", holonax=60, exudyn=60)
+    for work in ("slider-crank accuracy", "andrews accuracy"):
+        add(work, holonax=150, sundials=30, scipy_dae=60, scipy=20, exudyn=60)
+    for n, ours, peers in ((10, 100, 15), (100, 100, 30), (1000, 120, 40)):
+        work = f"chain N={n} accuracy"
+        add(work, holonax=ours, exudyn=peers, pinocchio=peers, drake=peers)
+        add(work, simbody=peers, mujoco=peers)
+    for part in ("generalized-alpha", "RK4", "command line"):
+        add(f"start-up/{part}", holonax=60)
+    return out
+
+
+def _identifier(tool: str) -> str:
+    return tool.lower().replace("-", "_").replace(" ", "_")
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is hoped for: a number of `rows` on one side of `bound`.
+
+    `field` is the number looked at: a ratio, or the value itself. `variant` is the beginning of
+    the variant's name; among several rows the best counts.
+    """
+
+    text: str
+    work: str
+    metric: str
+    field: str
+    bound: float
+    variant: str = ""
+    at_least: bool = False
+    against: Sequence[str] = ()  # the peers that count; none: all
+
+    def met(self, measured: float) -> bool:
+        """Whether it is."""
+        return measured >= self.bound if self.at_least else measured <= self.bound
+
+
+def targets() -> list[Target]:
+    """All of them."""
+    alpha, rk4 = "generalized-alpha", "RK4"
+
+    def faster(
+        text: str, work: str, metric: str, bound: float, *against: str, variant: str = ""
+    ) -> Target:
+        return Target(text, work, metric, "ratio_to_best_peer", bound, variant, True, against)
+
+    def limit(text: str, work: str, variant: str, bound: float) -> Target:
+        return Target(text, work, "us_per_step", "ratio_to_by_hand", bound, variant)
+
+    name = "slider-crank"
+    out = [
+        faster("slider-crank, generalized-alpha, against Exudyn", name, "us_per_step", 20),
+        limit("slider-crank, RK4 + projection, against C", name, rk4, 2.2),
+        limit("slider-crank, generalized-alpha, against C", name, alpha, 1.5),
+        limit("chain N=1000, RK4 + projection, against C++", "chain N=1000", rk4, 3),
+        limit("chain N=1000, generalized-alpha, against C++", "chain N=1000", alpha, 3),
+    ]
+    for name in ("slider-crank", "andrews"):
+        for error in ("1e-6", "1e-9"):
+            text = f"{name} to {error}, against SUNDIALS, Exudyn, scipy-dae"
+            peers = ("SUNDIALS", "Exudyn", "scipy-dae")
+            out.append(faster(text, f"{name} accuracy", f"s_to_error_{error}", 5, *peers))
+    out.append(
+        faster("andrews in 21 coordinates, against Exudyn", "andrews cartesian", "us_per_step", 10)
+    )
+    for n in (10, 100, 1000):
+        text = f"chain N={n}, generalized-alpha, against Exudyn"
+        out.append(faster(text, f"chain N={n}", "us_per_step", 3))
+    for n in (10, 100, 1000):
+        text = f"chain N={n} to 1e-6, against every peer"
+        out.append(faster(text, f"chain N={n} accuracy", "s_to_error_1e-6", 1))
+    for work in ("n-four-bar N=40", "n-four-bar N=400", "net 20x20", "tree 500"):
+        out.append(faster(f"{work}, against Exudyn", work, "us_per_step", 1))
+    for kind in ("time", "memory"):
+        for variant in (alpha, rk4):
+            for n in (100, 1000, 10000):
+                text = f"growth in {kind} from N={n // 10} to {n}, {variant}"
+                name = f"{kind}, {variant}"
+                work = f"chain N={n}"
+                out.append(Target(text, work, "growth_per_decade", "value", 12, name))
+    for variant in (alpha, rk4):
+        name = f"chain N=1000, {variant}"
+        text = f"cold compile [s], {name}"
+        out.append(Target(text, "start-up", "compile_s", "value", 10, name))
+    out.append(
+        Target("warm command line [s]", "start-up", "s", "value", 3, "slider-crank, warm cache")
+    )
+    return out
