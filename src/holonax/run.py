@@ -300,6 +300,14 @@ class _Stretch:
         """Keep what is needed to go on from here later."""
         self.run.states.pending = () if self.output is None else self.output.pending()
 
+    def sturdier(self) -> System | None:
+        """Where the equations of a step could not be solved: the system with a slower and safer
+        solver for them, if there is one."""
+        formulation, _ = self.method
+        if not formulation.has_structure or int(self.state.solver.code) not in (0, 1, 3):
+            return None
+        return self.run.system.sturdier()
+
     def finish(self, interrupted: bool) -> tuple[Outcome, np.ndarray | None]:
         """How the stretch ended, and which events have happened there."""
         run, state, request = self.run, self.state, self.request
@@ -339,7 +347,14 @@ def _until_event(
         if pause is not None:
             pause.left -= kept
         if stretch.over:
-            return stretch.finish(interrupted=False)
+            sturdier = stretch.sturdier() if stretch.failed else None
+            if sturdier is None:
+                return stretch.finish(interrupted=False)
+            stretch.finish(interrupted=False)
+            run.system = sturdier
+            run.counts = _added(run.counts, {"solver_changes": 1})
+            stretch = _Stretch(run, formulation, integrator, None)
+            continue
         paused = pause is not None and pause.left <= 0
         if paused or storage is not None:
             stretch.hold()

@@ -196,6 +196,10 @@ class System(eqx.Module):
         """Whether Newton's matrix is solved by its structure, with `newton_factor`."""
         return False
 
+    def sturdier(self) -> System | None:
+        """This system with a slower and safer `newton_factor`; None if there is none."""
+        return None
+
     # -- names ---------------------------------------------------------------------------
 
     @abc.abstractmethod

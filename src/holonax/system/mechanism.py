@@ -7,7 +7,7 @@ their vectors and answers by name.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import equinox as eqx
@@ -305,6 +305,14 @@ class Mechanism(System):
     @property
     def has_structure(self) -> bool:
         return all(s.tangent is not None for s in self.sets)
+
+    def sturdier(self) -> Mechanism | None:
+        quick = [s.tangent is not None and s.tangent.alone for s in self.sets]
+        if not any(quick):
+            return None
+        safe = lambda s: replace(s, tangent=replace(s.tangent, alone=False))  # noqa: E731
+        sets = [safe(s) if q else s for s, q in zip(self.sets, quick, strict=True)]
+        return replace(self, sets=tuple(sets))
 
     def newton_factor(
         self, q: Array, v: Array, t: Array, lam: Array, step: StepWeights, augment: Any = None
