@@ -145,8 +145,9 @@ def four_bars(recorder: Recorder, n: int) -> None:
 
 def rods(recorder: Recorder, mechanism: Rods, name: str, memory: bool = False) -> None:
     """One method on rods with spherical joints; with `memory` also what this process holds."""
-    idle = peak_memory()
+    idle, begin = peak_memory(), time.process_time()
     system, start = build_rods(mechanism)
+    recorder.row(name, "build_s", time.process_time() - begin, note="model and consistent start")
     if not memory:
         recorder.row("elimination by minimum degree", "fill", fill(system))
     large = len(mechanism.centres) > 1000

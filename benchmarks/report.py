@@ -189,7 +189,7 @@ def ratios(rows: list[Row]) -> str:
 
 def others(rows: list[Row]) -> str:
     """What is ours alone: compile times, memory, growth, fill, start-up."""
-    metrics = ("compile_s", "peak_MiB", "model_MiB", "growth_per_decade", "fill")
+    metrics = ("build_s", "compile_s", "peak_MiB", "model_MiB", "growth_per_decade", "fill")
     lines = [
         [row["work"], row["metric"], _number(row["value"]), row["variant"], row["note"]]
         for row in rows
@@ -274,7 +274,7 @@ def plots(rows: list[Row]) -> list[Path]:
         curves = _curves(rows, work)
         if not curves:
             continue
-        figure, axes = plt.subplots(figsize=(9, 6), layout="constrained")
+        figure, axes = plt.subplots(figsize=(9, 7), layout="constrained")
         tools = sorted({tool for tool, _ in curves}, key=lambda tool: (tool != OURS, tool))
         colours = {tool: f"C{i}" for i, tool in enumerate(tools)}
         for i, ((tool, variant), points) in enumerate(sorted(curves.items())):
@@ -290,7 +290,7 @@ def plots(rows: list[Row]) -> list[Path]:
         axes.invert_xaxis()
         axes.set(xlabel="error", ylabel="CPU time [s]", title=work.removesuffix(" accuracy"))
         axes.grid(alpha=0.3)
-        axes.legend(fontsize=7)
+        figure.legend(fontsize=7, loc="outside lower center", ncols=2)
         name = work.removesuffix(" accuracy").replace(" ", "-").replace("=", "")
         written.append(RESULTS / f"work-precision-{name}.png")
         figure.savefig(written[-1], dpi=130)
@@ -327,12 +327,12 @@ def _chain_plot(rows: list[Row], plt: Any) -> list[Path]:
             lines[row["tool"], row["variant"]].append((int(found.group(1)), row["value"]))
     if not lines:
         return []
-    figure, axes = plt.subplots(figsize=(8, 5.5), layout="constrained")
+    figure, axes = plt.subplots(figsize=(8, 7), layout="constrained")
     for (tool, variant), points in sorted(lines.items()):
         axes.loglog(*zip(*sorted(points)), marker="o", label=f"{tool}: {variant}")
     axes.set(xlabel="bodies", ylabel="CPU time per step [µs]", title="chain on spherical joints")
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=7)
+    figure.legend(fontsize=7, loc="outside lower center")
     path = RESULTS / "chain-per-step.png"
     figure.savefig(path, dpi=130)
     plt.close(figure)

@@ -61,7 +61,7 @@ def jobs() -> list[Job]:
 
     add("slider-crank", holonax=40, exudyn=20, by_hand=10)
     add("andrews cartesian", holonax=40, exudyn=20)
-    for n, ours, exudyn in ((10, 30, 20), (100, 40, 30), (1000, 60, 60), (10000, 90, 0)):
+    for n, ours, exudyn in ((10, 30, 20), (100, 40, 30), (1000, 60, 60), (10000, 150, 0)):
         add(f"chain N={n}/generalized-alpha", holonax=ours)
         add(f"chain N={n}/RK4", holonax=ours)
         if exudyn:
@@ -72,7 +72,7 @@ def jobs() -> list[Job]:
     add("tree 500", holonax=60, exudyn=60)
     for work in ("slider-crank accuracy", "andrews accuracy"):
         add(work, holonax=150, sundials=30, scipy_dae=60, scipy=20, exudyn=60)
-    for n, ours, peers in ((10, 100, 15), (100, 100, 30), (1000, 120, 40)):
+    for n, ours, peers in ((10, 120, 15), (100, 120, 30), (1000, 150, 40)):
         work = f"chain N={n} accuracy"
         add(work, holonax=ours, exudyn=peers, pinocchio=peers, drake=peers)
         add(work, simbody=peers, mujoco=peers)
