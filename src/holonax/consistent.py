@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -74,18 +74,6 @@ def _mass_matrix(system: System, q: Array) -> Array:
 @jax.jit
 def _accelerations(system: System, q: Array, v: Array, t: Array) -> tuple[Array, Array]:
     return system.accelerations(q, v, t)
-
-
-@jax.jit
-def _newton_step(system: System, q: Array, t: Array) -> tuple[Array, Array]:
-    g = system.constraint(q, t)
-    return g, system.factor(q, t, rows="holonomic").correct(g)
-
-
-@jax.jit
-def _velocity_step(system: System, q: Array, v: Array, t: Array) -> tuple[Array, Array]:
-    rate = system.constraint_rate(q, v, t)
-    return rate, system.factor(q, t).correct(rate)
 
 
 def finite_number(owner: str, name: str, value: Any, *, positive: bool = False) -> float:
@@ -180,27 +168,6 @@ def _full_step(system: System, q: Array, g: np.ndarray, G: np.ndarray, free: np.
     step = np.zeros(free.shape)
     step[free] = np.linalg.lstsq(G[:, free], -g, rcond=1e-10)[0]
     return _retract(system, q, jnp.asarray(step))
-
-
-def _assemble_large(system: System, q: Array, t: Array, tol: float) -> Array:
-    """Newton in the mass metric with the block factor, for systems too large for dense algebra."""
-    g, step = _newton_step(system, q, t)
-    rows = constraint_rows(system, q, jnp.zeros(step.shape))
-    _check_finite(system, "residual", rows, np.asarray(g))
-    size = float(jnp.max(jnp.abs(g), initial=0.0))
-    for _ in range(_ITERATIONS):
-        q = _retract(system, q, -step)
-        if size <= tol or not np.isfinite(size):
-            break
-        g, step = _newton_step(system, q, t)
-        size = float(jnp.max(jnp.abs(g), initial=0.0))
-    if size <= tol:
-        return q
-    raise ConstraintError(
-        f"The mechanism cannot be assembled: a residual of {size:.3g} remains in "
-        f"{_worst(system, np.asarray(g), rows)}. Check the dimensions of the loops these joints "
-        "close, or give a closer start."
-    )
 
 
 def _project_velocity(
@@ -420,23 +387,69 @@ def consistent(
     return Start(t, q, v, a, lam, redundant, diagnosis)
 
 
+class _LargeStart(NamedTuple):
+    """What `_large_start` finds: the start, the first and the last residual of position, and the
+    relative error of a velocity that should satisfy the constraints."""
+
+    q: Array
+    v: Array
+    a: Array
+    lam: Array
+    first: Array
+    last: Array
+    probe: Array
+
+
+@jax.jit
+def _large_start(system: System, q: Array, v: Array, t: Array, tol: Array) -> _LargeStart:
+    """Newton in the mass metric with the block factor, then velocities and accelerations."""
+    largest = lambda x: jnp.max(jnp.abs(x), initial=0.0)  # noqa: E731
+
+    def improve(now: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+        q, g, _, k = now
+        step = system.factor(q, t, rows="holonomic").correct(g)
+        moved = system.retract(q, -step)
+        # the iteration that starts from a good configuration takes the rounding away
+        return moved, system.constraint(moved, t), largest(g) <= tol, k + 1
+
+    def unfinished(now: tuple[Array, Array, Array, Array]) -> Array:
+        _, g, done, k = now
+        return ~done & (k < _ITERATIONS) & (largest(g) < jnp.inf)
+
+    first = system.constraint(q, t)
+    start = (q, first, jnp.asarray(False), jnp.asarray(0))
+    q, last, _, _ = jax.lax.while_loop(unfinished, improve, start)
+    factor = system.factor(q, t)
+    guess = jax.random.normal(jax.random.key(0), v.shape)
+    rate = factor.apply(guess)
+    left = factor.apply(guess - factor.correct(rate))
+    v = jax.lax.fori_loop(0, 2, lambda _, v: v - factor.correct(system.constraint_rate(q, v, t)), v)
+    a, lam = factor.solve(system.force(q, v, t), system.gamma(q, v, t))
+    probe = largest(left) / jnp.maximum(1.0, largest(rate))
+    return _LargeStart(q, v, a, lam, first, last, probe)
+
+
 def _start_large(system: System, q: Array, v: Array, t: Array, tol: float) -> Start:
     """Assembly, projection and accelerations through the block factor, with its accuracy as check.
 
     A Schur complement that cannot be solved accurately betrays dependent constraints.
     """
-    rate, step = _velocity_step(system, q, jax.random.normal(jax.random.key(0), v.shape), t)
-    probe = jnp.asarray(jax.random.normal(jax.random.key(0), v.shape)) - step
-    left = float(jnp.max(jnp.abs(_rates_only(system, q, probe, t))))
-    redundant = not left <= 1e-6 * max(1.0, float(jnp.max(jnp.abs(rate))))
+    found = _large_start(system, q, v, t, tol)
+    rows = constraint_rows(system, q, v)
+    _check_finite(system, "residual", rows, np.asarray(found.first))
+    redundant = not float(found.probe) <= 1e-6
     if redundant:
         system = system.with_redundant_constraints()
-    q = _assemble_large(system, q, t, tol)
-    for _ in range(2):
-        rate, step = _velocity_step(system, q, v, t)
-        v = v - step
-    a, lam = _accelerations(system, q, v, t)
-    _check_accelerations(system, q, v, t, a, lam, False)
+        found = _large_start(system, q, v, t, tol)
+    size = float(jnp.max(jnp.abs(found.last), initial=0.0))
+    if not size <= tol:
+        raise ConstraintError(
+            f"The mechanism cannot be assembled: a residual of {size:.3g} remains in "
+            f"{_worst(system, np.asarray(found.last), rows)}. Check the dimensions of the loops "
+            "these joints close, or give a closer start."
+        )
+    _check_accelerations(system, found.q, found.v, t, found.a, found.lam, False)
+    q, v, a, lam = found[:4]
     return Start(float(t), q, v, a, lam, redundant, None)
 
 

@@ -236,6 +236,13 @@ class Model(
         )
 
 
+def _stacked(*values: Any) -> Any:
+    """Numbers of many elements as one array; on the host unless some are traced."""
+    if any(isinstance(x, jax.Array) for x in values):
+        return jnp.stack([jnp.asarray(x, float) for x in values])
+    return jnp.asarray(np.stack([np.asarray(x, float) for x in values]))
+
+
 def _grouped(items: Any, kind: Kind, index: dict[str, int], frame: type) -> list[Group]:
     """Stack the elements of each type, in order of first appearance."""
     found: dict[Any, list[tuple[str, Element, tuple[str, ...]]]] = {}
@@ -249,7 +256,7 @@ def _grouped(items: Any, kind: Kind, index: dict[str, int], frame: type) -> list
     groups = []
     for parts in found.values():
         names, elements, bodies = zip(*parts, strict=True)
-        element = jax.tree.map(lambda *x: jnp.stack([jnp.asarray(y, float) for y in x]), *elements)
+        element = jax.tree.map(_stacked, *elements)
         nodes = tuple(
             Table.of(index[touched[k]] for touched in bodies) for k in range(len(bodies[0]))
         )

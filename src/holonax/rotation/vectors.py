@@ -69,7 +69,7 @@ class Vec2:
     @staticmethod
     def of(values: Any) -> Vec2:
         """From anything with two entries along its last axis."""
-        values = jnp.asarray(values)
+        values = values if isinstance(values, jax.Array) else np.asarray(values)
         return Vec2(values[..., 0], values[..., 1])
 
 
@@ -125,7 +125,7 @@ class Vec3:
     @staticmethod
     def of(values: Any) -> Vec3:
         """From anything with three entries along its last axis."""
-        values = jnp.asarray(values)
+        values = values if isinstance(values, jax.Array) else np.asarray(values)
         return Vec3(values[..., 0], values[..., 1], values[..., 2])
 
 
@@ -183,7 +183,7 @@ class Axes3:
     @staticmethod
     def of(matrix: Any) -> Axes3:
         """From arrays of shape (..., 3, 3)."""
-        matrix = jnp.asarray(matrix)
+        matrix = matrix if isinstance(matrix, jax.Array) else np.asarray(matrix)
         return Axes3(*(Vec3.of(matrix[..., :, k]) for k in range(3)))
 
 
