@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -400,7 +401,8 @@ class _LargeStart(NamedTuple):
     probe: Array
 
 
-@jax.jit
+# compiled quickly rather than well, for it runs once
+@partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 def _large_start(system: System, q: Array, v: Array, t: Array, tol: Array) -> _LargeStart:
     """Newton in the mass metric with the block factor, then velocities and accelerations."""
     largest = lambda x: jnp.max(jnp.abs(x), initial=0.0)  # noqa: E731

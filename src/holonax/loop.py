@@ -205,7 +205,9 @@ def _compiled(system: Hashable, rest: Hashable) -> tuple[Any, Any]:
     def advance(arrays: Any, *given: Any) -> Segment:
         return _advance(method(arrays), *given)
 
-    return jax.jit(begin), jax.jit(advance, static_argnums=(4, 5))
+    # `begin` runs once: it is compiled quickly rather than well
+    quick = {"xla_backend_optimization_level": 0}
+    return jax.jit(begin, compiler_options=quick), jax.jit(advance, static_argnums=(4, 5))
 
 
 @dataclass

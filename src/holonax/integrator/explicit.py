@@ -138,7 +138,8 @@ class Dop853(Integrator, diffrax.AbstractERK):
         # e5 |e5| / |(e5, e3 / 10)| is of order 8, and safe where e5 is small by chance.
         third = jax.tree.map(lambda k: jnp.tensordot(_dop853_third, k, 1), dense["k"])
         error = jax.tree.map(
-            lambda e5, e3: e5 * jnp.abs(e5) / jnp.maximum(jnp.hypot(e5, 0.1 * e3), _TINY),
+            # not by `hypot`, which is not a number where compiled code has flushed to zero
+            lambda e5, e3: e5 * jnp.abs(e5) / jnp.sqrt(e5**2 + 0.01 * e3**2 + _TINY),
             fifth,
             third,
         )
