@@ -123,8 +123,7 @@ class Description:
                 f"{what} {name!r}: a name may not contain a dot (it separates a coordinate, as in "
                 f"'crank.angle'). Choose another."
             )
-        taken = {**self._bodies, **self._joints, **self._forces}
-        if name in taken:
+        if any(name in taken for taken in (self._bodies, self._joints, self._forces)):
             raise ModelError(
                 f"{what} {name!r}: the name is already taken by another object. Names must differ."
             )

@@ -136,8 +136,9 @@ class Model(
             k for k in ("planar", "spatial") if any(b.kind == k for b in self._bodies.values())
         ]
         sets = tuple(self._body_set(kind, solver) for kind in kinds)
+        index = {kind: self._index(kind) for kind in kinds}
         markers = tuple(
-            (item.name, self._marker(item, kinds.index(item.kind)))
+            (item.name, _marker(item, kinds.index(item.kind), index[item.kind]))
             for item in self._joints.values()
         )
         places = [(item.point_a, item.point, item.axes) for item in self._joints.values()]
@@ -227,13 +228,13 @@ class Model(
             return self.gravity[:2]
         return np.pad(self.gravity, (0, 3 - self.gravity.size))
 
-    def _marker(self, item: Item, set_index: int) -> JointMarker:
-        index = self._index(item.kind)
-        return JointMarker(
-            set_index,
-            (index[item.bodies[0]], index[item.bodies[min(1, len(item.bodies) - 1)]]),
-            tuple(name for name, _, _ in item.parts),
-        )
+
+def _marker(item: Item, set_index: int, index: dict[str, int]) -> JointMarker:
+    return JointMarker(
+        set_index,
+        (index[item.bodies[0]], index[item.bodies[min(1, len(item.bodies) - 1)]]),
+        tuple(name for name, _, _ in item.parts),
+    )
 
 
 def _stacked(*values: Any) -> Any:
