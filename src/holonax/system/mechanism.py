@@ -17,9 +17,10 @@ import numpy as np
 
 from .._messages import listed, shown
 from .assembly import BodySet
-from .base import Array, ConstraintFactor, Metric, Rows, System
+from .base import Array, Configuration, ConstraintFactor, Metric, Rows, System
 from .elements import Group
 from .frames import PlanarFrame
+from .small import configuration
 
 
 @dataclass(frozen=True)
@@ -290,6 +291,9 @@ class Mechanism(System):
         parts = zip(self.sets, self._split_q(q), strict=True)
         factors = [s.factor(x, t, metric, rows, shift, self.redundant) for s, x in parts]
         return factors[0] if len(factors) == 1 else _SumFactor(self, factors)
+
+    def at(self, q: Array, t: Array) -> Configuration:
+        return configuration(self, q, t)
 
     # -- names ---------------------------------------------------------------------------
 
