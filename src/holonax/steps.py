@@ -237,7 +237,7 @@ class Saved(NamedTuple):
         leaves, structure = jax.tree.flatten(y)
         ends = np.cumsum([1, *(leaf.size for leaf in leaves)])
         parts = [
-            rows[:, a:b].reshape(-1, *leaf.shape)
+            rows[:, a:b].reshape(len(rows), *leaf.shape)
             for a, b, leaf in zip(ends[:-1], ends[1:], leaves, strict=True)
         ]
         return rows[:, 0], structure.unflatten(parts)

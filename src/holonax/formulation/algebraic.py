@@ -108,10 +108,11 @@ class AlgebraicEnforcement(Formulation):
 
     def _predict(self, context: StepContext, t: Array, q: Array, v: Array) -> EnforcedStep:
         system, dt = context.system, context.dt
-        g, rate = system.constraint(q, t), system.constraint_rate(q, v, t)
+        here = system.at(q, t)
+        g, rate = here.constraint(), here.rate(v)
         m = g.shape[0]
         gamma = -jnp.concatenate([g / dt**2 + rate[:m] / dt, rate[m:] / dt])
-        a, lam = system.factor(q, t).solve(system.force(q, v, t), gamma)
+        a, lam = here.factor().solve(system.force(q, v, t), gamma)
         v_p = v + dt * a
         # Eq. 17 is implicit, e_p = e + dt N(e_p) w, but N is linear in e: e_p has the direction
         # of e + dt N(e) w, and Eq. 22 makes it a unit one.
@@ -127,7 +128,7 @@ class AlgebraicEnforcement(Formulation):
         m = g.shape[0]
         turn = jax.jvp(lambda x: system.constraint_rate(q_h, x, t_h), (v,), (v_1 - v,))[1]
         gamma = jnp.concatenate([2 * (turn[:m] / dt - g / dt**2), (turn[m:] - rate[m:]) / dt])
-        factor = system.factor(q_h, t_h)
+        factor = system.at(q_h, t_h).factor()
         a, lam = predicted.a, predicted.lam
         for _ in range(2 if self.scheme == "corrected" else 1):
             a, lam = factor.solve(system.force(q_h, 0.5 * (v + v_1), t_h), gamma)

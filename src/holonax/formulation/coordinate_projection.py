@@ -82,9 +82,10 @@ class CoordinateProjection(OdeFormulation):
             step, _ = _increment(self.metric, self.max_iterations, self.tol, system, q, t)
             q = system.retract(q, step)
         if self.level != "position":
-            factor = system.factor(q, t, metric=self.metric)
+            here = system.at(q, t)
+            factor = here.factor(metric=self.metric)
             for _ in range(2):  # the second pass removes the rounding of the first
-                v = v - factor.correct(system.constraint_rate(q, v, t))
+                v = v - factor.correct(here.rate(v))
         return q, v
 
 
@@ -105,14 +106,15 @@ class _Projection:
         self.metric: Metric = metric
         self.system, self.start, self.t = system, start, t
 
-    def factor(self, q: Array) -> ConstraintFactor:
-        return self.system.factor(q, self.t, metric=self.metric, rows="holonomic")
+    def at(self, q: Array) -> tuple[Array, ConstraintFactor]:
+        """g and its factor."""
+        here = self.system.at(q, self.t)
+        return here.constraint(), here.factor(metric=self.metric, rows="holonomic")
 
     def once(self, factor: ConstraintFactor | None, x: _Iterate) -> _Iterate:
         """One pass, with a given factor of G W G^T or a new one."""
         q = self.system.retract(self.start, x.step)
-        here = self.factor(q)  # of which only W G^T is used, and computed, if a factor is given
-        g = self.system.constraint(q, self.t)
+        g, here = self.at(q)  # of which only W G^T is used, and computed, if a factor is given
         missing = g - here.apply(x.step + here.spread(x.mu))
         mu = x.mu + (here if factor is None else factor).multipliers(missing)
         step = -here.spread(mu)
@@ -126,8 +128,8 @@ def _increment(
 ) -> tuple[Array, Array]:
     """The smallest increment from `start` to g = 0 and its multipliers; NaN if not found."""
     problem = _Projection(metric, system, start, t)
-    first = problem.factor(start)
-    mu = jnp.zeros_like(system.constraint(start, t))
+    g, first = problem.at(start)
+    mu = jnp.zeros_like(g)
     infinite = jnp.asarray(jnp.inf)
     begin = _Iterate(jnp.zeros_like(first.spread(mu)), mu, infinite, infinite, jnp.asarray(0))
     rounding = 8 * np.finfo(float).eps * (1 + jnp.max(jnp.abs(start)))

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from ..linalg import cholesky, cholesky_solve
-from ..system.base import Array, ConstraintFactor, Metric, System
+from ..system.base import Array, Configuration, ConstraintFactor, Metric, System
 
 Level = Literal["both", "velocity", "position", "full"]
 Direction = Literal["H", "G"]
@@ -26,8 +26,14 @@ Freeze = Literal["all", "factor", "none"]
 class Correction(abc.ABC):
     """F prepared at one state; called with h, it gives the corrections of q and v.
 
-    A level that is not corrected has None.
+    A level that is not corrected has None. `here` is where the state is.
     """
+
+    here: Configuration
+
+    def residuals(self, v: Array) -> tuple[Array, Array]:
+        """h at the velocities `v`."""
+        return self.here.constraint(), self.here.rate(v)
 
     @abc.abstractmethod
     def moved(self, q: Array, v: Array, t: Array, freeze: Freeze) -> Correction:
@@ -43,7 +49,7 @@ def correction(
 ) -> Correction:
     """The correction of a level; `direction` chooses D of the full one."""
     if level != "full":
-        return LevelCorrection(system, q, t, level, metric)
+        return LevelCorrection(system.at(q, t), level, metric)
     if direction == "G":
         return CoupledCorrection(system, q, v, t, metric)
     return FullCorrection(system, q, v, t)
@@ -52,35 +58,42 @@ def correction(
 class LevelCorrection(Correction):
     """The corrections W G^T (G W G^T)^-1 of position and velocity (Eqs. 5.5, 5.6)."""
 
-    def __init__(self, system: System, q: Array, t: Array, level: Level, metric: Metric):
-        self.system = system
+    def __init__(self, here: Configuration, level: Level, metric: Metric):
+        self.here = here
         self.level: Level = level
         self.metric: Metric = metric
-        self.factors = self.spreaders = self._factors(q, t)
+        self.factors = self.spreaders = self._factors()
 
-    def _factors(self, q: Array, t: Array) -> tuple[ConstraintFactor, ConstraintFactor]:
+    def _factors(self) -> tuple[ConstraintFactor, ConstraintFactor]:
         """Factors for the position rows and for all rows; the same unless non-holonomic."""
-        velocity = self.system.factor(q, t, metric=self.metric)
-        if self.level == "velocity" or not self.system.has_nonholonomic_constraints:
+        velocity = self.here.factor(metric=self.metric)
+        if self.level == "velocity" or not self.here.system.has_nonholonomic_constraints:
             return velocity, velocity
-        return self.system.factor(q, t, metric=self.metric, rows="holonomic"), velocity
+        return self.here.factor(metric=self.metric, rows="holonomic"), velocity
 
     def moved(self, q: Array, v: Array, t: Array, freeze: Freeze) -> LevelCorrection:
+        here = self.here.system.at(q, t)
         if freeze == "none":
-            return LevelCorrection(self.system, q, t, self.level, self.metric)
-        if freeze == "all":
-            return self
+            return LevelCorrection(here, self.level, self.metric)
         copied = copy.copy(self)
-        copied.spreaders = self._factors(q, t)
+        copied.here = here
+        if freeze == "factor":
+            copied.spreaders = copied._factors()
         return copied
+
+    def _corrected(self, level: int, residual: Array) -> Array:
+        spreader, factor = self.spreaders[level], self.factors[level]
+        if spreader is factor:
+            return factor.correct(residual)
+        return spreader.spread(factor.multipliers(residual))
 
     def position(self, residual: Array) -> Array:
         """The increment of q that takes `residual` away, to first order."""
-        return self.spreaders[0].spread(self.factors[0].multipliers(residual))
+        return self._corrected(0, residual)
 
     def velocity(self, residual: Array) -> Array:
         """The change of v that takes `residual` away."""
-        return self.spreaders[1].spread(self.factors[1].multipliers(residual))
+        return self._corrected(1, residual)
 
     def __call__(self, position: Array, rate: Array) -> tuple[Array | None, Array | None]:
         dq = None if self.level == "velocity" else self.position(position)
@@ -96,19 +109,22 @@ class CoupledCorrection(Correction):
     """
 
     def __init__(self, system: System, q: Array, v: Array, t: Array, metric: Metric):
-        self.levels = LevelCorrection(system, q, t, "both", metric)
+        self.here = system.at(q, t)
+        self.levels = LevelCorrection(self.here, "both", metric)
         self.state = q, v, t
 
     def moved(self, q: Array, v: Array, t: Array, freeze: Freeze) -> CoupledCorrection:
-        if freeze == "all":
-            return self
         copied = copy.copy(self)
+        if freeze == "all":
+            copied.here = self.here.system.at(q, t)
+            return copied
         copied.levels = self.levels.moved(q, v, t, freeze)
+        copied.here = copied.levels.here
         copied.state = q, v, t
         return copied
 
     def __call__(self, position: Array, rate: Array) -> tuple[Array, Array]:
-        system = self.levels.system
+        system = self.here.system
         q, v, t = self.state
         dq = self.levels.position(position)
         at = lambda step: system.constraint_rate(system.retract(q, step), v, t)  # noqa: E731
@@ -120,14 +136,14 @@ class FullCorrection(Correction):
     """H^T (H H^T)^-1 for the stacked position and velocity constraints (S-full)."""
 
     def __init__(self, system: System, q: Array, v: Array, t: Array):
-        self.system = system
+        self.here = system.at(q, t)
         self.H = self._invariant_jacobian(q, v, t)
         self.spreader = self.H.T
         self.factor = cholesky(self.H @ self.H.T)
 
     def _invariant_jacobian(self, q: Array, v: Array, t: Array) -> Array:
         """H = [[G, 0], [d(G v + g_t)/dq, G]], with non-holonomic rows in the second line."""
-        system = self.system
+        system = self.here.system
         jacobian = system.jacobian(q, t)
         m = system.constraint(q, t).shape[0]
         upper = jnp.concatenate([jacobian[:m], jnp.zeros_like(jacobian[:m])], axis=1)
@@ -136,11 +152,11 @@ class FullCorrection(Correction):
 
     def moved(self, q: Array, v: Array, t: Array, freeze: Freeze) -> FullCorrection:
         if freeze == "none":
-            return FullCorrection(self.system, q, v, t)
-        if freeze == "all":
-            return self
+            return FullCorrection(self.here.system, q, v, t)
         copied = copy.copy(self)
-        copied.spreader = self._invariant_jacobian(q, v, t).T
+        copied.here = self.here.system.at(q, t)
+        if freeze == "factor":
+            copied.spreader = self._invariant_jacobian(q, v, t).T
         return copied
 
     def __call__(self, position: Array, rate: Array) -> tuple[Array, Array]:

@@ -74,13 +74,13 @@ class Baumgarte(OdeFormulation):
         system, dt = context.system, context.dt
         q, v = state
         alpha, beta = self.alpha.at(dt), self.beta.at(dt)
-        position = system.constraint(q, t)
-        rate = system.constraint_rate(q, v, t)
+        here = system.at(q, t)
+        position, rate = here.constraint(), here.rate(v)
         m = position.shape[0]
         feedback = 2 * alpha * rate[:m] + beta**2 * position
         if rate.shape[0] > m:
             feedback = jnp.concatenate([feedback, alpha * rate[m:]])
-        return system.factor(q, t).solve(system.force(q, v, t), system.gamma(q, v, t) - feedback)
+        return here.factor().solve(system.force(q, v, t), system.gamma(q, v, t) - feedback)
 
     def after_step(self, context: StepContext, t: Array, state: State) -> State:
         q, v = state

@@ -73,7 +73,7 @@ class Penalty(OdeFormulation):
         system = context.system
         q, v = state
         feedback = _feedback(system, q, v, t, self.omega.at(context.dt), self.mu)
-        factor = system.factor(q, t, shift=1 / self.alpha)
+        factor = system.at(q, t).factor(shift=1 / self.alpha)
         return factor.solve(system.force(q, v, t), system.gamma(q, v, t) - feedback)
 
     def after_step(self, context: StepContext, t: Array, state: State) -> State:

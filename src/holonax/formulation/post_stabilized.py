@@ -22,7 +22,7 @@ from jax.core import Tracer
 from .._messages import shown
 from ..system.base import Array, Metric
 from .base import OdeFormulation, State, StepContext
-from .correction import Direction, Freeze, Level, correction
+from .correction import Correction, Direction, Freeze, Level, correction
 from .options import check_choice, check_count
 
 _LEVELS = ("both", "velocity", "position", "full")
@@ -119,15 +119,20 @@ class PostStabilized(OdeFormulation):
         q = system.normalize(q)
         first = correction(system, q, v, t, self.level, self.metric, self.direction)
 
-        def once(n: Any, state: State) -> State:
-            # One body for all passes (the first evaluates F where `first` did) compiles faster.
+        def once(state: State, here: Correction) -> State:
             q, v = state
-            here = first if self.passes == 1 else first.moved(q, v, t, self.freeze)
-            dq, dv = here(system.constraint(q, t), system.constraint_rate(q, v, t))
+            dq, dv = here(*here.residuals(v))
             q = q if dq is None else system.retract(q, -self.alpha * dq)
             v = v if dv is None else v - self.alpha * dv
             return q, v
 
-        if self.passes == 1:
-            return once(0, (q, v))
-        return jax.lax.fori_loop(0, self.passes, once, (q, v))
+        def again(_: Any, state: State) -> State:
+            return once(state, first.moved(*state, t, self.freeze))
+
+        if self.passes == 1 or first.here.in_scalars:
+            state = once((q, v), first)
+            for n in range(1, self.passes):
+                state = again(n, state)
+            return state
+        # One body for all passes (the first evaluates F where `first` did) compiles faster.
+        return jax.lax.fori_loop(0, self.passes, again, (q, v))

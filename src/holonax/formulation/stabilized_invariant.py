@@ -63,11 +63,11 @@ class StabilizedInvariant(OdeFormulation):
         elif self.variant == "G":
             correction = CoupledCorrection(system, q, v, t, "identity")
         else:
-            correction = LevelCorrection(system, q, t, "both", self.variant)
+            correction = LevelCorrection(system.at(q, t), "both", self.variant)
             factor = correction.factors[1] if self.variant == "mass" else None
-        factor = system.factor(q, t) if factor is None else factor
+        factor = correction.here.factor() if factor is None else factor
         a, lam = factor.solve(system.force(q, v, t), system.gamma(q, v, t))
-        dq, dv = correction(system.constraint(q, t), system.constraint_rate(q, v, t))
+        dq, dv = correction(*correction.residuals(v))
         assert dq is not None and dv is not None
         return (v - gamma * dq, a - gamma * dv), lam
 

@@ -13,7 +13,7 @@ differentiated; its structure is static.
 from __future__ import annotations
 
 import abc
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -55,6 +55,35 @@ class ConstraintFactor(abc.ABC):
     @abc.abstractmethod
     def spread(self, lam: Array) -> Array:
         """W G^T lam."""
+
+
+class Configuration:
+    """A system at one (q, t), for what is evaluated there together."""
+
+    # Whether a program is written out in scalars, so that short loops are better unrolled.
+    in_scalars: ClassVar[bool] = False
+
+    def __init__(self, system: System, q: Array, t: Array):
+        self.system, self.q, self.t = system, q, t
+
+    def constraint(self) -> Array:
+        """g, holonomic rows only."""
+        return self.system.constraint(self.q, self.t)
+
+    def rate(self, v: Array) -> Array:
+        """[G v + g_t; A v + b], all rows."""
+        return self.system.constraint_rate(self.q, v, self.t)
+
+    def factor(
+        self, *, metric: Metric = "mass", rows: Rows = "all", shift: Array | float = 0.0
+    ) -> ConstraintFactor:
+        """The saddle-point solver; see `System.factor`."""
+        return self.system.factor(self.q, self.t, metric=metric, rows=rows, shift=shift)
+
+    def accelerations(self, v: Array) -> tuple[Array, Array]:
+        """(v', lam) that satisfy the equations of motion and g'' = 0."""
+        system, q, t = self.system, self.q, self.t
+        return self.factor().solve(system.force(q, v, t), system.gamma(q, v, t))
 
 
 class System(eqx.Module):
@@ -225,6 +254,10 @@ class System(eqx.Module):
 
     # -- derived -------------------------------------------------------------------------
 
+    def at(self, q: Array, t: Array) -> Configuration:
+        """This system at (q, t), for what is evaluated there together."""
+        return Configuration(self, q, t)
+
     def accelerations(self, q: Array, v: Array, t: Array) -> tuple[Array, Array]:
         """(v', lam) that satisfy the equations of motion and g'' = 0."""
         return _accelerations(self, q, v, t)
@@ -253,4 +286,4 @@ class System(eqx.Module):
 
 @jax.jit
 def _accelerations(system: System, q: Array, v: Array, t: Array) -> tuple[Array, Array]:
-    return system.factor(q, t).solve(system.force(q, v, t), system.gamma(q, v, t))
+    return system.at(q, t).accelerations(v)

@@ -14,8 +14,9 @@ from jax.core import Tracer
 from jax.lax import optimization_barrier
 
 from .._messages import listed, shown
-from .base import Array, Metric, Rows, System
+from .base import Array, Configuration, Metric, Rows, System
 from .dense import DenseFactor, inverse_mass
+from .small import configuration
 
 _UNROLLED = 16  # up to this many coordinates Jacobian columns are separate jvps
 
@@ -241,6 +242,9 @@ class FunctionSystem(System):
         mass = self._mass_value(q) if metric == "mass" else None
         jacobian, mass = optimization_barrier((jacobian, mass))
         return DenseFactor(jacobian, inverse_mass(mass), shift, redundant=self._redundant)
+
+    def at(self, q: Array, t: Array) -> Configuration:
+        return configuration(self, q, t)
 
     def coordinate_names(self, n: int) -> list[str]:
         return _names(self._coordinate_names, "coordinate", "q", n)

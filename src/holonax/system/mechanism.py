@@ -17,9 +17,10 @@ import numpy as np
 
 from .._messages import listed, shown
 from .assembly import BodySet
-from .base import Array, ConstraintFactor, Metric, Rows, System
+from .base import Array, Configuration, ConstraintFactor, Metric, Rows, System
 from .elements import Group
 from .frames import PlanarFrame
+from .small import configuration
 from .tangent import StepWeights, force_diagonals
 
 
@@ -329,6 +330,9 @@ class Mechanism(System):
             )
         ]
         return factors[0] if len(factors) == 1 else _SumTangent(self, factors)
+
+    def at(self, q: Array, t: Array) -> Configuration:
+        return configuration(self, q, t)
 
     # -- names ---------------------------------------------------------------------------
 
