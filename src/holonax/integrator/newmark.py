@@ -28,6 +28,7 @@ from jax.core import Tracer
 from ..formulation.base import StepContext
 from ..formulation.partitioning import CoordinatePartitioning
 from ..system.base import Array
+from ..system.small_newton import is_small, newton_change
 from ..system.tangent import StepWeights
 from .base import FullState
 from .implicit import ImplicitStep
@@ -142,23 +143,34 @@ class _NewmarkFamily(ImplicitStep):
 
     def _structured(
         self, context: StepContext, t1: Array, y0: FullState, moved: Any, reach: Array
-    ) -> Linear:
-        """Newton's matrix by its structure, which the system knows."""
-        c, h, system = self._coefficients(), context.dt, context.system
+    ) -> Linear | None:
+        """Newton's equations by their structure, where the system and the formulation know it."""
+        system, formulation = context.system, context.formulation
+        c, h = self._coefficients(), context.dt
         ratio = c.gamma / (c.beta * h)
+        if not formulation.has_structure:
+            return None
+
+        def at(x: tuple[Array, Array]) -> tuple[Array, Array, StepWeights]:
+            _, d, v = moved(x[0])
+            return system.retract(y0.q, d), v, StepWeights(reach, ratio, h, d)
+
+        def change(x: tuple[Array, Array]) -> Any:
+            q, v, weights = at(x)
+            return newton_change(system, t1, q, v, *x, weights)
 
         def prepare(x: tuple[Array, Array]) -> Any:
-            a, z = x
-            _, d, v = moved(a)
-            q = system.retract(y0.q, d)
-            weights = StepWeights(reach, ratio, h, d)
-            return system.newton_factor(q, v, t1, z, weights, context.formulation.augmentation)
+            q, v, weights = at(x)
+            return system.newton_factor(q, v, t1, x[1], weights, formulation.augmentation)
 
         def solve(factor: Any, value: tuple[Array, Array]) -> tuple[Array, Array]:
             d, z = factor.solve(reach * value[0], value[1])
             return d / reach, z / reach
 
-        return Linear(prepare, solve)
+        small = formulation.augmentation is None and is_small(system, y0.v.size)
+        if small and not self.modified and jax.eval_shape(change, (y0.a, y0.z)) is not None:
+            return Linear(prepare, solve, change)
+        return Linear(prepare, solve) if system.has_structure else None
 
     def statistics(self, solver_state: Any) -> dict[str, int]:
         return solver_state.counts.statistics()
@@ -208,9 +220,7 @@ class _NewmarkFamily(ImplicitStep):
         else:
             shift = None
             residual = lambda x: equations(None, *x)  # noqa: E731
-            linear = None
-            if formulation.has_structure and system.has_structure:
-                linear = self._structured(args, t1, y0, moved, reach)
+            linear = self._structured(args, t1, y0, moved, reach)
             (a, z), result, counts, condition = self._solve(residual, ahead, args, reach, linear)
         w, d, v = moved(a)
         if shift is not None:

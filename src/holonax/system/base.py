@@ -225,6 +225,11 @@ class System(eqx.Module):
         """Whether Newton's matrix is solved by its structure, with `newton_factor`."""
         return False
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether q' = v, and Newton's matrix may be eliminated without row exchanges."""
+        return False
+
     def sturdier(self) -> System | None:
         """This system with a slower and safer `newton_factor`; None if there is none."""
         return None

@@ -226,7 +226,7 @@ class Graph:
     def select_n(self, which: Scalar, *cases: Scalar) -> Scalar:
         if not isinstance(which, Expression):
             return cases[int(which)]
-        return self.apply("select_n", jax.lax.select_n, which, *cases)
+        return self.apply("select_n", _select, which, *cases)
 
     def apply(self, name: Hashable, function: Callable[..., Any], *args: Scalar) -> Scalar:
         """A function of scalars, known by its name."""
@@ -536,6 +536,11 @@ def _dtype(x: Any) -> Any:
     """float for arrays with expressions in them."""
     entries = np.asarray(x, object)
     return float if _depends(entries) or not entries.size else _plain(entries).dtype
+
+
+def _select(which: Any, *cases: Any) -> Any:
+    """One of two; truth may have been kept as a number."""
+    return jax.lax.select_n(which if which.dtype == bool else which != 0, *cases)
 
 
 def _identity(x: Scalar) -> Any:

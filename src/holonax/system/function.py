@@ -76,6 +76,7 @@ class FunctionSystem(System):
     _coordinate_names: tuple[str, ...] | None = eqx.field(static=True)
     _constraint_names: tuple[str, ...] | None = eqx.field(static=True)
     _redundant: bool = eqx.field(static=True)
+    _sturdy: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -101,7 +102,7 @@ class FunctionSystem(System):
         self._nonholonomic, self._potential = nonholonomic, potential
         self._coordinate_names = _names_given("coordinate_names", coordinate_names)
         self._constraint_names = _names_given("constraint_names", constraint_names)
-        self._redundant = False
+        self._redundant = self._sturdy = False
         self.parameters = _numbers({} if parameters is None else parameters)
 
     def with_parameters(self, **changes: Any) -> FunctionSystem:
@@ -131,6 +132,13 @@ class FunctionSystem(System):
     @property
     def has_nonholonomic_constraints(self) -> bool:
         return self._nonholonomic is not None
+
+    @property
+    def is_flat(self) -> bool:
+        return not self._sturdy
+
+    def sturdier(self) -> FunctionSystem | None:
+        return None if self._sturdy else _replaced(self, _sturdy=True)
 
     def qdot(self, q: Array, v: Array) -> Array:
         return v

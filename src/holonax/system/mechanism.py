@@ -307,11 +307,18 @@ class Mechanism(System):
     def has_structure(self) -> bool:
         return all(s.tangent is not None for s in self.sets)
 
+    @property
+    def is_flat(self) -> bool:
+        known = all(s.tangent is not None and s.tangent.quick for s in self.sets)
+        return known and all(s.frame is PlanarFrame for s in self.sets)
+
     def sturdier(self) -> Mechanism | None:
-        quick = [s.tangent is not None and s.tangent.alone for s in self.sets]
+        quick = [s.tangent is not None and s.tangent.quick for s in self.sets]
         if not any(quick):
             return None
-        safe = lambda s: replace(s, tangent=replace(s.tangent, alone=False))  # noqa: E731
+        safe = lambda s: replace(  # noqa: E731
+            s, tangent=replace(s.tangent, alone=False, quick=False)
+        )
         sets = [safe(s) if q else s for s, q in zip(self.sets, quick, strict=True)]
         return replace(self, sets=tuple(sets))
 

@@ -41,7 +41,7 @@ from .elements import Group, Scatter, Table, take
 from .frames import PlanarFrame
 
 # A solution whose residual is larger than this, relative to its terms, is refused.
-_REJECT = 1e-7
+REJECTED = 1e-7
 # Masses that differ more than this are not trusted to the elimination of each body by itself.
 _LIGHT = 1e-8
 
@@ -86,6 +86,7 @@ class TangentPlan(eqx.Module):
     crossings: Any = eqx.field(static=True)  # those of couplings
     alone: bool = eqx.field(static=True)  # whether bodies may be eliminated each by itself
     split: bool = eqx.field(static=True)  # whether translations have nothing but their mass
+    quick: bool = eqx.field(static=True, default=True)  # whether faster ways may be tried
 
     @staticmethod
     def of(
@@ -337,7 +338,7 @@ class TangentFactor:
         the next iteration of Newton's method, whose right-hand side is exact, is one.
         """
         dx, dl = self._factor.solve(motion, constraints)
-        fails = ~(self._error(motion, constraints, dx, dl) < _REJECT)
+        fails = ~(self._error(motion, constraints, dx, dl) < REJECTED)
         dx = jnp.where(fails, jnp.nan, dx)
         return self._unturned(dx), dl
 
