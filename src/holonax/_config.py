@@ -5,10 +5,15 @@ function instead of dispatching its pieces (3-10 times faster for small mechanis
 program in the thread that calls it: handing it to another one and waiting there costs a short run
 more than its steps. The backend reads its options when it starts, so this must happen before the
 first JAX computation of the process.
+
+Compiled programs are kept on disk and read again by later processes: in the folder that JAX is told
+of, else in that of HOLONAX_CACHE, else in holonax/jax below the user's cache folder. With
+HOLONAX_CACHE=off nothing is kept.
 """
 
 import os
 import warnings
+from pathlib import Path
 
 import jax
 
@@ -36,9 +41,23 @@ def _backend_has_started() -> bool:
     return xla_bridge.backends_are_initialized()
 
 
+def _keep_programs() -> None:
+    """Turn on JAX's cache of compiled programs, unless the user has said otherwise."""
+    asked = os.environ.get("HOLONAX_CACHE", "")
+    if asked.lower() == "off" or jax.config.values["jax_compilation_cache_dir"] is not None:
+        return
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = Path(asked) if asked else home / "holonax" / "jax"
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
 def configure() -> None:
-    """Switch JAX to float64 and ask for compiled small loops, run where they are called."""
+    """Switch JAX to float64, keep what it compiles, and ask for compiled small loops, run where
+    they are called."""
     jax.config.update("jax_enable_x64", True)
+    _keep_programs()
     if _ASYNCHRONOUS.upper() not in os.environ:
         jax.config.update(_ASYNCHRONOUS, False)
     flags = os.environ.get("XLA_FLAGS", "")

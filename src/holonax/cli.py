@@ -1,23 +1,12 @@
-"""The command line: ``holonax papers``, ``holonax methods``."""
+"""The command line: ``holonax simulate``, ``holonax papers``, ``holonax methods``."""
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-
-
-def _cache_programs() -> None:
-    """Keep compiled programs between runs, unless the environment says where or whether."""
-    import jax
-
-    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
-        return
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    jax.config.update("jax_compilation_cache_dir", str(Path(base) / "holonax" / "jax"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+from typing import Any
 
 
 def _papers(arguments: argparse.Namespace) -> int:
@@ -40,10 +29,55 @@ def _papers(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _methods(arguments: argparse.Namespace) -> int:
+def _method_named(kind: str, name: str | None) -> Any:
+    """A formulation or integrator by the name of its class, with its usual options."""
+    from . import formulation, integrator
+
+    if name is None:
+        return None
+    module = {"formulation": formulation, "integrator": integrator}[kind]
+    known = sorted({type(getattr(method, kind)).__name__ for method in _all_methods()})
+    if name not in known:
+        raise ValueError(f"simulate: there is no {kind} {name!r}; there are {', '.join(known)}.")
+    return getattr(module, name)()
+
+
+def _all_methods() -> Any:
     from .pairs import methods
 
-    for method in methods():
+    return methods()
+
+
+def _simulate(arguments: argparse.Namespace) -> int:
+    from . import examples
+    from .simulate import simulate
+
+    if arguments.example is None:
+        for name in examples.__all__:
+            print(f"{name:26} {(getattr(examples, name).__doc__ or '').strip().splitlines()[0]}")
+        print("\nholonax simulate NAME runs one of them.")
+        return 0
+    if arguments.example not in examples.__all__:
+        known = ", ".join(examples.__all__)
+        raise ValueError(f"simulate: there is no example {arguments.example!r}; there are {known}.")
+    system, start = getattr(examples, arguments.example)()
+    options: dict[str, Any] = {"dt": arguments.dt, "rtol": arguments.rtol}
+    for kind in ("formulation", "integrator"):
+        options[kind] = _method_named(kind, getattr(arguments, kind))
+    if all(value is None for value in options.values()):
+        options = {"method": "auto"}
+    result = simulate(system, start, arguments.t_end, **options)
+    print(result)
+    if arguments.plot is not None:
+        from .view import plot
+
+        plot(result, title=arguments.example).savefig(arguments.plot)
+        print(arguments.plot)
+    return 0 if result.success else 1
+
+
+def _methods(arguments: argparse.Namespace) -> int:
+    for method in _all_methods():
         if arguments.word is None or arguments.word.lower() in str(method).lower():
             print(method)
     return 0
@@ -57,6 +91,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"holonax {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    run = commands.add_parser("simulate", help="simulate a ready mechanism")
+    run.add_argument("example", nargs="?", metavar="NAME", help="an example; none: list them")
+    run.add_argument("--t-end", type=float, default=10.0, help="end time [s] (%(default)s)")
+    run.add_argument("--dt", type=float, help="equal steps of this length [s]")
+    run.add_argument("--rtol", type=float, help="steps chosen by their error, at most this")
+    run.add_argument("--formulation", metavar="NAME", help="see `holonax methods`")
+    run.add_argument("--integrator", metavar="NAME", help="see `holonax methods`")
+    run.add_argument("--plot", metavar="FILE", help="draw the result, as .png, .pdf or .svg")
+    run.set_defaults(run=_simulate)
 
     papers = commands.add_parser("papers", help="recompute the tables and figures of a paper")
     papers.add_argument("paper", nargs="?", metavar="NAME", help="a paper, or all; none: list them")
@@ -73,10 +117,9 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; errors are one line on stderr and the exit status 2."""
     arguments = _parser().parse_args(argv)
-    _cache_programs()
     try:
         return arguments.run(arguments)
-    except (ValueError, ImportError, OSError) as error:
+    except (TypeError, ValueError, ImportError, OSError) as error:
         print(f"holonax: {error}", file=sys.stderr)
         return 2
 

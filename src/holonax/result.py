@@ -11,7 +11,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.integrate
 
 from .consistent import Start, constraint_rows
 from .dense import interpolate
@@ -422,9 +421,9 @@ class Result:
             if begin and self.t[begin] == self.t[begin - 1]:
                 done += total[begin] - total[begin - 1]  # what an event took, or gave
             if end - begin > 1:
-                part = scipy.integrate.cumulative_simpson(
-                    power[begin:end], x=self.t[begin:end], initial=0.0
-                )
+                from scipy.integrate import cumulative_simpson  # slow to import, and seldom needed
+
+                part = cumulative_simpson(power[begin:end], x=self.t[begin:end], initial=0.0)
                 work[begin:end], done = done + part, done + part[-1]
             else:
                 work[begin:end] = done

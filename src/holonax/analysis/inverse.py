@@ -18,7 +18,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
-from scipy.interpolate import CubicSpline
 
 from .._messages import listed, shown
 from ..result import Result
@@ -66,6 +65,8 @@ class ActuatorForces(eqx.Module):
             raise ValueError(
                 f"function: {t.size} instants are too few for a spline. Give at least four."
             )
+        from scipy.interpolate import CubicSpline  # slow to import
+
         coefficients, knots = jnp.asarray(CubicSpline(t, values).c), jnp.asarray(t)
 
         def at(time: Any) -> Any:

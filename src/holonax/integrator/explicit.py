@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar
 
 import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.integrate._ivp import dop853_coefficients as dop853
+import scipy
 
 from .base import Integrator
+
+
+def _dop853_coefficients() -> Any:
+    """SciPy's coefficients, a module of numbers; its package takes a quarter of a second more."""
+    path = Path(scipy.__file__).parent / "integrate" / "_ivp" / "dop853_coefficients.py"
+    spec = importlib.util.spec_from_file_location("dop853_coefficients", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+dop853 = _dop853_coefficients()
 
 
 class Euler(Integrator, diffrax.Euler):

@@ -49,8 +49,8 @@ def newton_change(
     rest = motion - product(K, dd) - product(C.T, dl)
     # scaled by the constraints' forces, as in `TangentFactor`
     dd, dl, rest, pull, motion = graph.arrays(dd, dl, rest, product(C.T, dl), motion)
-    big = lambda x: jnp.max(jnp.abs(x), initial=1e-300)  # noqa: E731
-    fails = ~(big(rest) < REJECTED * jnp.maximum(big(pull), big(motion)))
+    big = lambda x: jnp.max(jnp.abs(x), initial=0.0)  # noqa: E731
+    fails = ~(big(rest) <= REJECTED * jnp.maximum(big(pull), big(motion)))
     return jnp.where(fails, jnp.nan, dd / weights.reach), dl / weights.reach
 
 

@@ -338,17 +338,17 @@ class TangentFactor:
         the next iteration of Newton's method, whose right-hand side is exact, is one.
         """
         dx, dl = self._factor.solve(motion, constraints)
-        fails = ~(self._error(motion, constraints, dx, dl) < REJECTED)
-        dx = jnp.where(fails, jnp.nan, dx)
+        dx = jnp.where(self._solves(motion, constraints, dx, dl), dx, jnp.nan)
         return self._unturned(dx), dl
 
-    def _error(self, motion: Array, constraints: Array, dx: Array, dl: Array) -> Array:
-        """What is left of the right-hand sides, relative to the largest terms."""
+    def _solves(self, motion: Array, constraints: Array, dx: Array, dl: Array) -> Array:
+        """Whether little is left of the right-hand sides, relative to the largest terms."""
         y, z = _product(self._bodies, self._blocks, dx, dl)
         pull = self._bodies.apply_transpose(self._blocks.gradients, dl, "all")
-        big = lambda x: jnp.max(jnp.abs(x), initial=1e-300)  # noqa: E731
-        first = big(motion - y) / jnp.maximum(big(motion), big(pull))
-        return jnp.maximum(first, big(constraints - z) / jnp.maximum(big(constraints), big(dx)))
+        big = lambda x: jnp.max(jnp.abs(x), initial=0.0)  # noqa: E731
+        first = big(motion - y) <= REJECTED * jnp.maximum(big(motion), big(pull))
+        second = big(constraints - z) <= REJECTED * jnp.maximum(big(constraints), big(dx))
+        return first & second
 
     def _unturned(self, dx: Array) -> Array:
         if not self._inverse.size:
