@@ -212,7 +212,7 @@ class BodySet(eqx.Module):
         total = jnp.zeros((self.dof, self.n + 1))
         for table, parts in zip(nodes, local, strict=True):
             if any(table):  # else everything acts on the ground
-                total = total + Scatter.plan(table, self.n + 1)(parts)
+                total = total + Scatter.plan(table, self.n + 1, ground=True)(parts)
         return total[:, 1:]
 
     # -- constraints -------------------------------------------------------------------------

@@ -53,24 +53,36 @@ class Scatter(eqx.Module):
     """Sums values onto targets without XLA's scatter, which cannot be in a compiled small loop.
 
     Entry i of the values goes to target `targets[i]`. Where the targets are consecutive the
-    values are padded; elsewhere each target gathers what belongs to it.
+    values are padded; elsewhere each target gathers what belongs to it: the first few entries in
+    layers over all targets, what the few busy ones have beyond that in rows of their own.
     """
 
     count: int = eqx.field(static=True)
     first: int | None = eqx.field(static=True)
-    sources: tuple[Table, ...] = eqx.field(static=True)
+    layers: tuple[Table, ...] = eqx.field(static=True)
+    busy: tuple[Table, ...] = eqx.field(static=True)
+    place: Table = eqx.field(static=True)
 
     @staticmethod
-    def plan(targets: Table, count: int) -> Scatter:
-        """For values with these targets out of `count`."""
+    def plan(targets: Table, count: int, *, ground: bool = False) -> Scatter:
+        """For values with these targets out of `count`; with `ground`, what goes to target 0 is
+        not wanted."""
         first = targets.run() if targets else 0
+        if first is not None:
+            return Scatter(count, first, (), (), Table())
         found: list[list[int]] = [[] for _ in range(count)]
         for i, target in enumerate(targets):
-            found[target].append(i)
-        depth = max((len(x) for x in found), default=0)
+            if target or not ground:
+                found[target].append(i)
+        depth = min(max(len(x) for x in found), _LAYERS)
         missing = len(targets)  # points at an appended zero
         layers = [Table.of(x[k] if k < len(x) else missing for x in found) for k in range(depth)]
-        return Scatter(count, first, tuple(layers))
+        rest = {target: x[depth:] for target, x in enumerate(found) if len(x) > depth}
+        longest = max((len(x) for x in rest.values()), default=0)
+        busy = [Table.of([*x, *[missing] * (longest - len(x))]) for x in rest.values()]
+        row = {target: k for k, target in enumerate(rest)}
+        place = Table.of(row.get(target, len(rest)) for target in range(count)) if rest else Table()
+        return Scatter(count, None, tuple(layers), tuple(busy), place)
 
     def __call__(self, values: Any) -> Any:
         """Sums over the last axis."""
@@ -79,7 +91,15 @@ class Scatter(eqx.Module):
         if self.first is not None:
             return jnp.pad(values, [*batch, (self.first, self.count - self.first - size)])
         padded = jnp.pad(values, [*batch, (0, 1)])
-        return sum(jnp.take(padded, layer.array(), axis=-1) for layer in self.sources)
+        total = sum(jnp.take(padded, layer.array(), axis=-1) for layer in self.layers)
+        if self.busy:
+            rows = np.stack([row.array() for row in self.busy])
+            sums = jnp.sum(jnp.take(padded, rows, axis=-1), axis=-1)
+            total = total + jnp.take(jnp.pad(sums, [*batch, (0, 1)]), self.place.array(), axis=-1)
+        return total
+
+
+_LAYERS = 8  # entries of a target that are gathered over all targets at once
 
 
 class Element(eqx.Module):

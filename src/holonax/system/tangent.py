@@ -182,7 +182,7 @@ def tangent_blocks(
         local = group.frames(frames)
         pose, velocity = group.force_derivatives(local, t, list(part), wanted, first)
         for i in _moving_nodes(group):
-            scatter = Scatter.plan(group.nodes[i], n + 1)
+            scatter = Scatter.plan(group.nodes[i], n + 1, ground=True)
             by_pose = by_pose + scatter(pose[i, i].reshape(size * size, group.n))
             if velocity is not None:
                 change = scatter(velocity[i, i].reshape(size * size, group.n))
@@ -219,7 +219,7 @@ def force_diagonals(bodies: Any, q: Array, v: Array, t: Array) -> tuple[Array, A
     for group in bodies.forces:
         pose, velocity = group.force_derivatives(group.frames(frames), t, (), ())
         for k in _moving_nodes(group):
-            scatter = Scatter.plan(group.nodes[k], n + 1)
+            scatter = Scatter.plan(group.nodes[k], n + 1, ground=True)
             by_pose = by_pose + scatter(diagonal(pose[k, k]))[:, 1:]
             if velocity is not None:
                 by_velocity = by_velocity + scatter(diagonal(velocity[k, k]))[:, 1:]
@@ -310,7 +310,7 @@ def _product(bodies: Any, blocks: Blocks, dx: Array, dl: Array) -> tuple[Array, 
     for (k, i, j), block in zip(plan.couplings, blocks.couplings, strict=True):
         table = groups[k].nodes
         local = _times(block, take(wide, table[j]))
-        y = y + Scatter.plan(table[i], n + 1)(local)[:, 1:]
+        y = y + Scatter.plan(table[i], n + 1, ground=True)(local)[:, 1:]
     y = y.ravel() + bodies.apply_transpose(blocks.gradients, dl, "all")
     return y, bodies.apply(blocks.constraints, dx, "all")
 
@@ -547,7 +547,7 @@ def _together(
 def _spread(values: Array, targets: Table, count: int) -> Array:
     """Sum values onto targets, those at -1 nowhere."""
     shifted = Table.of(x + 1 for x in targets)
-    return Scatter.plan(shifted, count + 1)(values)[..., 1:]
+    return Scatter.plan(shifted, count + 1, ground=True)(values)[..., 1:]
 
 
 class _Together:
@@ -581,7 +581,7 @@ class _Together:
                 g[r][:, None] * c[r][None] for r in range(plan.size)
             )
             for table, g, c in zip(plan.nodes, G, C, strict=True):
-                add = Scatter.plan(table, n + 1)(jnp.asarray(outer(g, c)))[..., 1:]
+                add = Scatter.plan(table, n + 1, ground=True)(jnp.asarray(outer(g, c)))[..., 1:]
                 own = own + augment * s * add
             for (a, b), table in pairs:
                 both = _spread(pad(jnp.asarray(outer(G[a], C[b]))), table, 2 * E)
