@@ -21,7 +21,6 @@ from ..integrator.base import problem_term
 from ..pairs import check_pair
 from ..system import FunctionSystem, System
 from ..system.base import Array
-from .stability import forward_differentiable
 
 _HISTORY = 16  # steps after which every multistep method has its history
 
@@ -97,7 +96,7 @@ def step_matrix(
     check_pair(formulation, integrator)
     system = linear_problem() if system is None else system
     q = np.zeros(2) if q is None else q
-    solver = StabilizedSolver(forward_differentiable(integrator), formulation)
+    solver = StabilizedSolver(integrator, formulation)
     q = jnp.asarray(q, dtype=float)
     matrix = _step_matrix(system, formulation, solver, q, jnp.asarray(dt, dtype=float))
     return np.asarray(matrix)

@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -131,13 +130,6 @@ def _formulation_for(integrator: Any, formulation: Formulation | None) -> Formul
     return formulation
 
 
-def forward_differentiable(integrator: Any) -> Any:
-    """The integrator with its stages in a loop that forward mode can follow."""
-    if not isinstance(integrator, diffrax.AbstractRungeKutta):
-        return integrator
-    return eqx.tree_at(lambda i: i.scan_kind, integrator, "lax", is_leaf=lambda x: x is None)
-
-
 def amplification(integrator: Any, z: Any, *, formulation: Formulation | None = None) -> np.ndarray:
     """Companion matrices of one step of `integrator` on y' = z y with step 1.
 
@@ -151,7 +143,6 @@ def amplification(integrator: Any, z: Any, *, formulation: Formulation | None = 
     state that acts upon y, so that each eigenvalue comes with its conjugate.
     """
     formulation = _formulation_for(integrator, formulation)
-    integrator = forward_differentiable(integrator)
     z = np.asarray(z, dtype=complex)
     system = _test_equation()
     y, state = _with_history(integrator, formulation, system)
