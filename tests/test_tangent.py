@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import holonax as hx
+from holonax import loop
+from holonax.system import tangent
 from holonax.system.tangent import StepWeights
 from mechanisms import spherical_chain
 
@@ -76,3 +78,54 @@ def test_solution_undoes_the_derivative(name, augment):
     # rounding, times the condition of the matrix: up to 1e4 for these
     for got, wanted in zip(back, x, strict=True):
         np.testing.assert_allclose(got, wanted, atol=1e-9)
+
+
+def light_chain(mass):
+    """Every third rod of a chain has another mass."""
+    model = hx.Model(gravity=(0, 0, -9.81))
+    previous = model.ground
+    for i in range(5):
+        rod = hx.box((1.0, 0.1, 0.1), mass=mass if i % 3 == 1 else 1.0)
+        body = model.body(f"rod{i}", rod, position=(i + 0.5, 0, 0))
+        model.spherical(f"ball{i}", previous, body, at=(i, 0, 0))
+        previous = body
+    return model.build()
+
+
+OPTIONS = {"formulation": hx.Index3(), "integrator": hx.GeneralizedAlpha(0.8), "save": "end"}
+
+
+def test_light_bodies_are_eliminated_with_their_joints():
+    system, start = light_chain(1e-10)
+    assert not system.sets[0].tangent.alone
+    result = hx.simulate(system, start, 0.2, dt=1e-2, **OPTIONS)
+    assert result.success and max(result.drift()[0]) < 1e-12
+    # as good as massless: the motion of a chain with a light rod of another tiny mass
+    other = hx.simulate(*light_chain(1e-9), 0.2, dt=1e-2, **OPTIONS)
+    np.testing.assert_allclose(result.q[-1], other.q[-1], atol=1e-6)
+
+
+def test_a_solution_that_fails_its_check_is_found_another_way(monkeypatch):
+    system, start = light_chain(0.5)
+    assert system.sets[0].tangent.alone
+    wanted = hx.simulate(system, start, 0.1, dt=1e-2, **OPTIONS)
+    solve = tangent._EachBody.solve
+    wrong = lambda self, motion, g: tuple(1.001 * x for x in solve(self, motion, g))  # noqa: E731
+    monkeypatch.setattr(tangent._EachBody, "solve", wrong)
+    spoilt, start = light_chain(0.5)
+    jax.clear_caches()
+    loop._compiled.cache_clear()
+    result = hx.simulate(spoilt, start, 0.1, dt=1e-2, **OPTIONS)
+    assert result.success and result.stats["solver_changes"] == 1
+    np.testing.assert_allclose(result.q[-1], wanted.q[-1], atol=1e-10)
+    loop._compiled.cache_clear()
+
+
+@pytest.mark.parametrize("solver", ["block", "dense"])
+def test_a_solver_can_be_asked_for(solver):
+    build = lambda **options: spherical_chain(2, **options)  # noqa: E731
+    runs = [
+        hx.simulate(*build(**options), 0.1, dt=1e-2, **OPTIONS)
+        for options in ({}, {"solver": solver})
+    ]
+    np.testing.assert_allclose(runs[0].q[-1], runs[1].q[-1], atol=1e-11)

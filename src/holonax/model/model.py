@@ -123,7 +123,9 @@ class Model(
     def system(self, *, solver: Literal["auto", "dense", "block"] = "auto") -> Mechanism:
         """The mechanism's equations, without asking whether its start is consistent.
 
-        `solver` chooses the algebra of the constraint equations; ``"auto"`` goes by size.
+        `solver` chooses the algebra of the constraint equations and of Newton's method: ``"auto"``
+        goes by size and structure; ``"block"`` eliminates bodies and joints by blocks, however few
+        there are; ``"dense"`` gathers one matrix, with row exchanges in Newton's method.
         """
         if not self._bodies:
             raise ModelError("The model has no body. Add one with model.body(...).")

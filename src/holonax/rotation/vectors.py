@@ -18,6 +18,13 @@ import numpy as np
 Scalar = Any  # a float, or an array over many bodies
 
 
+def _array(values: Any) -> Any:
+    """An array: of JAX if some of the values are, else of numpy, which costs less."""
+    if any(isinstance(x, jax.Array) for x in jax.tree.leaves(values)):
+        return jnp.asarray(values)
+    return np.asarray(values)
+
+
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Vec2:
@@ -69,7 +76,7 @@ class Vec2:
     @staticmethod
     def of(values: Any) -> Vec2:
         """From anything with two entries along its last axis."""
-        values = values if isinstance(values, jax.Array) else np.asarray(values)
+        values = _array(values)
         return Vec2(values[..., 0], values[..., 1])
 
 
@@ -125,7 +132,7 @@ class Vec3:
     @staticmethod
     def of(values: Any) -> Vec3:
         """From anything with three entries along its last axis."""
-        values = values if isinstance(values, jax.Array) else np.asarray(values)
+        values = _array(values)
         return Vec3(values[..., 0], values[..., 1], values[..., 2])
 
 
@@ -183,7 +190,7 @@ class Axes3:
     @staticmethod
     def of(matrix: Any) -> Axes3:
         """From arrays of shape (..., 3, 3)."""
-        matrix = matrix if isinstance(matrix, jax.Array) else np.asarray(matrix)
+        matrix = _array(matrix)
         return Axes3(*(Vec3.of(matrix[..., :, k]) for k in range(3)))
 
 

@@ -9,6 +9,7 @@ constant: mass and, in body axes, inertia about the centre of mass.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -17,7 +18,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.lax import optimization_barrier
 
-from ..linalg import BlockCholesky
 from ..rotation import Vec3
 from .base import Array, ConstraintFactor, Metric, Rows
 from .blocks import BlockFactor, BlockPlan
@@ -61,6 +61,7 @@ class BodySet(eqx.Module):
         tangent = None
         if solver != "dense":
             tangent = TangentPlan.of(joints, forces, plans["all"], frame, mass)
+            tangent = replace(tangent, quick=solver == "auto")
         return BodySet(
             mass,
             inertia,
@@ -95,7 +96,6 @@ class BodySet(eqx.Module):
     def without(self, names: Sequence[str]) -> BodySet:
         """The same bodies without the joints of these names."""
         joints = [part for g in self.joints if (part := g.without(names)) is not None]
-        block = isinstance(self.plans["all"].solver, BlockCholesky)
         return BodySet.of(
             mass=self.mass,
             inertia=self.inertia,
@@ -104,7 +104,7 @@ class BodySet(eqx.Module):
             forces=self.forces,
             names=self.names,
             frame=self.frame,
-            solver="dense" if self.tangent is None else "block" if block else "auto",
+            solver="dense" if self.tangent is None else "auto" if self.tangent.quick else "block",
         )
 
     # -- state -------------------------------------------------------------------------------

@@ -309,11 +309,15 @@ class Mechanism(System):
 
     @property
     def is_flat(self) -> bool:
-        known = all(s.tangent is not None and s.tangent.quick for s in self.sets)
-        return known and all(s.frame is PlanarFrame for s in self.sets)
+        return self._in_scalars and all(s.frame is PlanarFrame for s in self.sets)
+
+    @property
+    def _in_scalars(self) -> bool:
+        """Whether equations may be written out in scalars: no solver was asked for by name."""
+        return all(s.tangent is not None and s.tangent.quick for s in self.sets)
 
     def sturdier(self) -> Mechanism | None:
-        quick = [s.tangent is not None and s.tangent.quick for s in self.sets]
+        quick = [s.tangent is not None and (s.tangent.quick or s.tangent.alone) for s in self.sets]
         if not any(quick):
             return None
         safe = lambda s: replace(  # noqa: E731
@@ -339,7 +343,7 @@ class Mechanism(System):
         return factors[0] if len(factors) == 1 else _SumTangent(self, factors)
 
     def at(self, q: Array, t: Array) -> Configuration:
-        return configuration(self, q, t)
+        return configuration(self, q, t) if self._in_scalars else Configuration(self, q, t)
 
     # -- names ---------------------------------------------------------------------------
 
