@@ -9,8 +9,8 @@ import pytest
 
 import holonax as hx
 from holonax import loop
-from holonax.system import tangent
-from holonax.system.tangent import StepWeights
+from holonax.system import tangent_solvers
+from holonax.system.tangent_blocks import StepWeights
 from mechanisms import spherical_chain
 
 
@@ -109,9 +109,9 @@ def test_a_solution_that_fails_its_check_is_found_another_way(monkeypatch):
     system, start = light_chain(0.5)
     assert system.sets[0].tangent.alone
     wanted = hx.simulate(system, start, 0.1, dt=1e-2, **OPTIONS)
-    solve = tangent._EachBody.solve
+    solve = tangent_solvers.EachBody.solve
     wrong = lambda self, motion, g: tuple(1.001 * x for x in solve(self, motion, g))  # noqa: E731
-    monkeypatch.setattr(tangent._EachBody, "solve", wrong)
+    monkeypatch.setattr(tangent_solvers.EachBody, "solve", wrong)
     spoilt, start = light_chain(0.5)
     jax.clear_caches()
     loop._compiled.cache_clear()

@@ -29,7 +29,7 @@ from ..formulation.base import StepContext
 from ..formulation.partitioning import CoordinatePartitioning
 from ..system.base import Array
 from ..system.small_newton import is_small, newton_change
-from ..system.tangent import StepWeights
+from ..system.tangent_blocks import StepWeights
 from .base import FullState
 from .implicit import ImplicitStep
 from .newton import Linear, NewtonCounts

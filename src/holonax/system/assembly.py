@@ -23,7 +23,8 @@ from .base import Array, ConstraintFactor, Metric, Rows
 from .blocks import BlockFactor, BlockPlan
 from .elements import Group, Scatter, Table, take
 from .frames import PlanarFrame
-from .tangent import StepWeights, TangentFactor, TangentPlan, inverse_turn, tangent_blocks
+from .tangent import TangentFactor, TangentPlan
+from .tangent_blocks import StepWeights, inverse_turn, tangent_blocks
 
 
 class BodySet(eqx.Module):

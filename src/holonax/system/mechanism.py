@@ -21,7 +21,7 @@ from .base import Array, Configuration, ConstraintFactor, Metric, Rows, System
 from .elements import Group
 from .frames import PlanarFrame
 from .small import configuration
-from .tangent import StepWeights, force_diagonals
+from .tangent_blocks import StepWeights, force_diagonals
 
 
 @dataclass(frozen=True)

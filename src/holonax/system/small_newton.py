@@ -20,7 +20,8 @@ import numpy as np
 from .base import Array, System
 from .expressions import Graph, NotScalar, known
 from .small import _LARGEST, _order, product
-from .tangent import REJECTED, StepWeights
+from .tangent import REJECTED
+from .tangent_blocks import StepWeights
 
 
 def is_small(system: System, nv: int) -> bool:
