@@ -1,20 +1,17 @@
 """Elimination of a small matrix whose every entry is a variable of its own.
 
-An entry is a number, or a vector over many matrices of the same size that are eliminated at once.
+The block factorisation uses these on its pivots.
 """
 
 from typing import Any
 
-from jax import lax
-
 Entries = list[list[Any]]
 
 
-def lu_entries(rows: Any, *, stages: bool = False) -> Entries:
+def lu_entries(rows: Any) -> Entries:
     """L U of a matrix given by its rows, without row exchanges.
 
-    Returns one matrix of entries: L below the diagonal, U above it, 1/U on it. With `stages` a
-    barrier follows each column: for vectors XLA would compute shared entries again and again.
+    Returns one matrix of entries: L below the diagonal, U above it, 1/U on it.
     """
     n = len(rows)
     a = [list(row) for row in rows]
@@ -25,8 +22,6 @@ def lu_entries(rows: Any, *, stages: bool = False) -> Entries:
         for i in range(j + 1, n):
             for k in range(j + 1, n):
                 a[i][k] = a[i][k] - a[i][j] * a[j][k]
-        if stages:
-            a = lax.optimization_barrier(a)
     return a
 
 

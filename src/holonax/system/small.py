@@ -18,13 +18,13 @@ from .dense import is_zero
 from .expressions import Expression, Graph, NotScalar, Scalar, known
 
 # Larger systems are better off with arrays: programs of scalars grow with the cube of the size.
-_LARGEST = 24
+LARGEST = 24
 
 
 def configuration(system: System, q: Array, t: Array) -> Configuration:
     """A system at (q, t), written out in scalars if it is small enough."""
     nv = system.velocity_size(q.shape[0])
-    if system.has_redundant_constraints or nv > _LARGEST or q.dtype != float:
+    if system.has_redundant_constraints or nv > LARGEST or q.dtype != float:
         return Configuration(system, q, t)
     return SmallConfiguration(system, q, t)
 
@@ -163,7 +163,7 @@ class Ldl:
     """S = P^T L D L^T P of a symmetric matrix of scalars, in an order that keeps zeros."""
 
     def __init__(self, matrix: np.ndarray):
-        self.order = _order(matrix)
+        self.order = elimination_order(matrix)
         a = np.array(matrix[np.ix_(self.order, self.order)], dtype=object)
         n = len(a)
         for j in range(n):
@@ -203,7 +203,7 @@ class Ldl:
         return out
 
 
-def _order(matrix: np.ndarray) -> np.ndarray:
+def elimination_order(matrix: np.ndarray) -> np.ndarray:
     """An order of elimination with little fill: the row with the fewest neighbours comes next."""
     n = len(matrix)
     near = [{j for j in range(n) if j != i and not known(matrix[i, j], 0)} for i in range(n)]

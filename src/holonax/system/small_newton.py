@@ -19,7 +19,7 @@ import numpy as np
 
 from .base import Array, System
 from .expressions import Graph, NotScalar, known
-from .small import _LARGEST, _order, product
+from .small import LARGEST, elimination_order, product
 from .tangent import REJECTED
 from .tangent_blocks import StepWeights
 
@@ -27,7 +27,7 @@ from .tangent_blocks import StepWeights
 def is_small(system: System, nv: int) -> bool:
     """Whether `newton_change` is worth trying."""
     plain = not (system.has_redundant_constraints or system.has_nonholonomic_constraints)
-    return system.is_flat and plain and nv <= _LARGEST
+    return system.is_flat and plain and nv <= LARGEST
 
 
 def newton_change(
@@ -104,7 +104,7 @@ class Lu:
         n = len(matrix)
         pattern = np.array([[not known(x, 0) for x in row] for row in matrix]).reshape(n, n)
         either = np.where(pattern | pattern.T, 1.0, 0.0)
-        self.order = _order(either)
+        self.order = elimination_order(either)
         a = np.array(matrix[np.ix_(self.order, self.order)], dtype=object)
         for j in range(n):
             a[j, j] = 1.0 / a[j, j]
