@@ -1,0 +1,5 @@
+"""A compiler of small programs: what JAX has traced becomes machine code in tenths of a second."""
+
+from .native import counts, native
+
+__all__ = ["counts", "native"]

@@ -1,0 +1,129 @@
+"""Products and factorisations of matrices: written out where they are small, else by loops."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .arrays import SMALL, Array, Stored, flat_index
+from .lowering import Lowering, rule
+from .operations import Node, Unsupported, kind_of
+
+_WRITTEN_OUT = 8000  # products of two entries up to which a matrix product is
+
+
+@rule("dot_general")
+def _dot_general(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+    (left, right), (left_batch, right_batch) = eqn.params["dimension_numbers"]
+    x, y = (low.settled(z) for z in args)
+    kind = kind_of(eqn.outvars[0].aval.dtype)
+    if any(kind_of(v.aval.dtype) != kind for v in eqn.invars) or kind == "b1":
+        raise Unsupported("a product of different types")
+    free_x = [d for d in range(len(x.shape)) if d not in (*left, *left_batch)]
+    free_y = [d for d in range(len(y.shape)) if d not in (*right, *right_batch)]
+    batch = [x.shape[d] for d in left_batch]
+    rows, columns = [x.shape[d] for d in free_x], [y.shape[d] for d in free_y]
+    inner, shape = [x.shape[d] for d in left], eqn.outvars[0].aval.shape
+    if x.size <= SMALL and y.size <= SMALL and math.prod(shape) <= SMALL:
+        a = low.a.small(x).transpose([*left_batch, *free_x, *left])
+        c = low.a.small(y).transpose([*right_batch, *free_y, *right])
+        a = a.reshape(math.prod(batch), math.prod(rows), math.prod(inner))
+        c = c.reshape(math.prod(batch), math.prod(columns), math.prod(inner))
+        if _products(a, c) <= _WRITTEN_OUT:
+            return _written_out(low, kind, a, c).reshape(shape)
+    x, y, b = low.a.stored(x), low.a.stored(y), low.b
+    out = Stored(low.a.new_buffer(kind, math.prod(shape)), shape)
+    b.zero(out.buffer)
+    n_batch, n_rows, n_inner = len(batch), len(rows), len(inner)
+
+    def term(index: list[Node]) -> None:
+        outer = index[:n_batch]
+        i = index[n_batch : n_batch + n_rows]
+        k = index[n_batch + n_rows : n_batch + n_rows + n_inner]
+        j = index[n_batch + n_rows + n_inner :]
+
+        def place(batch_dims: Any, free: Any, contracted: Any, own: list[Node]) -> list[Node]:
+            at: list[Any] = [None] * (len(batch_dims) + len(free) + len(contracted))
+            for dims, nodes in ((batch_dims, outer), (free, own), (contracted, k)):
+                for d, node in zip(dims, nodes, strict=True):
+                    at[d] = node
+            return at
+
+        at = flat_index(b, [*outer, *i, *j], shape)
+        product = b.apply(
+            "mul",
+            kind,
+            low.a.entry(x, place(left_batch, free_x, left, i)),
+            low.a.entry(y, place(right_batch, free_y, right, j)),
+        )
+        b.store(out.buffer, at, b.apply("add", kind, b.load(out.buffer, at), product))
+
+    low.a.for_each([*batch, *rows, *inner, *columns], term)
+    return out
+
+
+def _products(a: np.ndarray, c: np.ndarray) -> int:
+    """How many products of entries that are not known to be zero there are."""
+    nonzero = np.frompyfunc(lambda x: not (x.op == "const" and x.data == 0), 1, 1)
+    left, right = (nonzero(x).astype(int).sum(axis=1) for x in (a, c))
+    return int((left * right).sum())
+
+
+def _written_out(low: Lowering, kind: str, a: np.ndarray, c: np.ndarray) -> np.ndarray:
+    b = low.b
+    zero = b.const(kind, 0)
+    out = np.empty((a.shape[0], a.shape[1], c.shape[1]), object)
+    for m in range(a.shape[0]):
+        columns = [[(k, y) for k, y in enumerate(row) if y is not zero] for row in c[m].tolist()]
+        for i, row in enumerate(a[m].tolist()):
+            for j, column in enumerate(columns):
+                total = zero
+                for k, y in column:
+                    if row[k] is not zero:
+                        total = b.apply("add", kind, total, b.apply("mul", kind, row[k], y))
+                out[m, i, j] = total
+    return out
+
+
+# -- factorisations, by the routines of `routines.py` ------------------------------------------
+
+
+def _square(eqn: Any, x: Array) -> int:
+    if len(x.shape) != 2 or x.shape[0] != x.shape[1] or eqn.invars[0].aval.dtype != np.float64:
+        raise Unsupported(f"{eqn.primitive.name} of several matrices")
+    return x.shape[0]
+
+
+@rule("lu")
+def _lu(low: Lowering, eqn: Any, args: list[Array]) -> list[Array]:
+    """(L and U packed, exchanges, permutation) by partial pivoting."""
+    n = _square(eqn, args[0])
+    packed = Stored(low.a.own(args[0]), (n, n))
+    exchanges = Stored(low.a.new_buffer("i32", n), (n,))
+    order = Stored(low.a.new_buffer("i32", n), (n,))
+    low.b.call("lu", [n], [packed.buffer, exchanges.buffer, order.buffer])
+    return [packed, exchanges, order]
+
+
+@rule("cholesky")
+def _cholesky(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+    n = _square(eqn, args[0])
+    packed = Stored(low.a.own(args[0]), (n, n))
+    low.b.call("cholesky", [n], [packed.buffer])
+    return packed
+
+
+@rule("triangular_solve")
+def _triangular_solve(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+    p = eqn.params
+    n = _square(eqn, args[0])
+    if not p["left_side"] or p["conjugate_a"] or len(args[1].shape) != 2:
+        raise Unsupported("triangular_solve from the right")
+    k = args[1].shape[1]
+    x = Stored(low.a.own(args[1]), (n, k))
+    matrix = low.a.stored(args[0]).buffer
+    options = [n, k, int(p["lower"]), int(p["transpose_a"]), int(p["unit_diagonal"])]
+    low.b.call("triangular_solve", options, [matrix, x.buffer])
+    return x

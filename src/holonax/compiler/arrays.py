@@ -1,0 +1,256 @@
+"""Arrays of a program that is being taken apart.
+
+A small array is a NumPy array of nodes: every entry is a scalar of its own. A larger one lies in
+memory (`Stored`), or is a rule that gives an entry for an index (`Delayed`) and is computed in a
+loop when it is needed, so that a row of operations on large arrays becomes one loop.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .operations import Buffer, Builder, For, Node, kind_of
+
+SMALL = 1024  # entries up to which an array is taken apart
+
+
+class Stored:
+    """An array in memory, in the order of C."""
+
+    __slots__ = ("buffer", "kind", "shape")
+
+    def __init__(self, buffer: Buffer, shape: tuple[int, ...]):
+        self.buffer, self.shape, self.kind = buffer, shape, buffer.kind
+
+    @property
+    def size(self) -> int:
+        return self.buffer.size
+
+
+class Delayed:
+    """An array by a rule: `entry(index)` makes the operations for one entry.
+
+    It reads the buffers `sources`; before one of these is overwritten, the array is stored. `scope`
+    is the block in which it was made, outside of which it means nothing; `value` what all entries
+    are, if that is so.
+    """
+
+    __slots__ = ("__weakref__", "entry", "kind", "scope", "shape", "sources", "stored", "value")
+
+    def __init__(
+        self,
+        kind: str,
+        shape: tuple[int, ...],
+        entry: Callable[[Sequence[Node]], Node],
+        sources: Sequence[Buffer],
+        scope: int,
+        value: Node | None = None,
+    ):
+        self.value = value
+        self.kind, self.shape, self.entry, self.scope = kind, shape, entry, scope
+        self.sources = tuple(dict.fromkeys(sources))
+        self.stored: Stored | None = None
+        for buffer in self.sources:
+            buffer.waiting.append(weakref.ref(self))
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape))
+
+
+Large = Stored | Delayed
+Array = Any  # np.ndarray of nodes, or Large
+
+
+def is_large(x: Array) -> bool:
+    return not isinstance(x, np.ndarray)
+
+
+def flat_index(b: Builder, index: Sequence[Node], shape: Sequence[int]) -> Node:
+    """The place of an entry in memory."""
+    at, stride = b.index(0), 1
+    for i, n in zip(reversed(index), reversed(shape), strict=True):
+        if n > 1:
+            at = b.apply("add", "i64", at, b.apply("mul", "i64", i, b.index(stride)))
+        stride *= n
+    return at
+
+
+class Arrays:
+    """Arrays in and out of memory."""
+
+    def __init__(self, builder: Builder) -> None:
+        self.b = builder
+        self.buffers: list[Buffer] = []
+        self._constants: dict[Any, Buffer] = {}
+
+    # -- making -----------------------------------------------------------------------------
+
+    def new_buffer(self, kind: str, size: int) -> Buffer:
+        place = "stack" if size <= SMALL else "scratch"
+        buffer = Buffer(kind, size, place)
+        self.buffers.append(buffer)
+        return buffer
+
+    def constant(self, x: Any) -> Array:
+        """An array that is known."""
+        x = np.asarray(x)
+        kind = kind_of(x.dtype)
+        if x.size > SMALL:
+            return Stored(self._constant_buffer(kind, x.ravel().tolist()), x.shape)
+        return self.small_of(kind, x)
+
+    def delayed(
+        self,
+        kind: str,
+        shape: Sequence[int],
+        entry: Callable[[Sequence[Node]], Node],
+        sources: Sequence[Buffer] = (),
+        value: Node | None = None,
+    ) -> Delayed:
+        """An array by a rule, made in the present block."""
+        return Delayed(kind, tuple(shape), entry, sources, self.b.scopes[-1], value)
+
+    def small_of(self, kind: str, x: np.ndarray) -> np.ndarray:
+        """A small array of numbers that are known."""
+        out = np.empty(x.size, object)
+        const = self.b.const
+        for i, value in enumerate(x.ravel().tolist()):
+            out[i] = const(kind, value)
+        return out.reshape(x.shape)
+
+    def _constant_buffer(self, kind: str, values: list[Any]) -> Buffer:
+        key = (kind, np.array(values).tobytes())
+        if key not in self._constants:
+            self._constants[key] = buffer = Buffer(kind, len(values), "constant", values)
+            self.buffers.append(buffer)
+        return self._constants[key]
+
+    # -- reading ----------------------------------------------------------------------------
+
+    def entry(self, x: Array, index: Sequence[Node]) -> Node:
+        """One entry, by nodes as indices."""
+        if isinstance(x, np.ndarray):
+            if all(i.op == "const" for i in index):
+                return x[tuple(i.data for i in index)]
+            if x.size == 1:
+                return x.flat[0]
+            x = self.stored(x)
+        if isinstance(x, Delayed):
+            if x.stored is None:
+                return x.entry(index)
+            x = x.stored
+        return self.b.load(x.buffer, flat_index(self.b, index, x.shape))
+
+    def small(self, x: Array) -> np.ndarray:
+        """All entries as scalars."""
+        if isinstance(x, np.ndarray):
+            return x
+        if isinstance(x, Delayed) and x.stored is None:
+            out = np.empty(x.shape, object)
+            for i in np.ndindex(*x.shape):
+                out[i] = x.entry([self.b.index(k) for k in i])
+            return out
+        buffer = self.stored(x).buffer
+        out = np.empty(buffer.size, object)
+        for k in range(buffer.size):
+            out[k] = self.b.load(buffer, self.b.index(k))
+        return out.reshape(x.shape)
+
+    def scalar(self, x: Array) -> Node:
+        """The only entry."""
+        return self.small(x).flat[0]
+
+    def sources(self, x: Array) -> tuple[Buffer, ...]:
+        """Buffers that are read when the array is."""
+        if isinstance(x, np.ndarray):
+            return ()
+        if isinstance(x, Delayed) and x.stored is None:
+            return x.sources
+        return (self.stored(x).buffer,)
+
+    # -- writing ----------------------------------------------------------------------------
+
+    def stored(self, x: Array) -> Stored:
+        """The array in memory."""
+        if isinstance(x, Stored):
+            return x
+        if isinstance(x, Delayed):
+            if x.stored is None:
+                out = Stored(self.new_buffer(x.kind, x.size), x.shape)
+                self.fill(out, x)
+                x.stored = out
+            return x.stored
+        flat = x.ravel().tolist()
+        kind = flat[0].kind if flat else "f64"
+        if all(node.op == "const" for node in flat):
+            return Stored(self._constant_buffer(kind, [node.data for node in flat]), x.shape)
+        key = ("stored", *flat)
+        buffer = self.b.recall(key)
+        if buffer is None:
+            buffer = self.new_buffer(kind, x.size)
+            self.write(buffer, flat)
+            buffer.shared = True
+            self.b.remember(key, buffer)
+        return Stored(buffer, x.shape)
+
+    def write(self, buffer: Buffer, nodes: Sequence[Node]) -> None:
+        """Scalars into memory, one after the other."""
+        for k, node in enumerate(nodes):
+            self.b.store(buffer, self.b.index(k), node)
+
+    def fill(self, target: Stored, x: Delayed) -> None:
+        """Compute a delayed array into memory."""
+
+        def body(index: list[Node]) -> None:
+            at = flat_index(self.b, index, target.shape)
+            self.b.store(target.buffer, at, x.entry(index))
+
+        self.for_each(x.shape, body)
+
+    def for_each(self, shape: Sequence[int], body: Callable[[list[Node]], None]) -> None:
+        """Loops over all indices of a shape."""
+
+        def nest(done: list[Node]) -> None:
+            if len(done) == len(shape):
+                body(done)
+                return
+            n = shape[len(done)]
+            if n == 1:
+                nest([*done, self.b.index(0)])
+                return
+            loop = For(n)
+            before = self.b.enter(loop.body)
+            nest([*done, loop.index])
+            self.b.leave(before)
+            self.b.statement("for", loop)
+
+        if 0 not in shape:
+            nest([])
+
+    def own(self, x: Array) -> Buffer:
+        """A buffer of its own with the array's entries."""
+        kind = x.kind if is_large(x) else x.flat[0].kind
+        buffer = self.new_buffer(kind, x.size)
+        if isinstance(x, np.ndarray):
+            self.write(buffer, x.ravel().tolist())
+        elif isinstance(x, Delayed) and x.stored is None:
+            if x.value is not None and x.value.op == "const" and not x.value.data:
+                self.b.zero(buffer)
+            else:
+                self.fill(Stored(buffer, x.shape), x)
+        else:
+            self.b.copy(buffer, self.stored(x).buffer)
+        return buffer
+
+    def about_to_change(self, buffer: Buffer) -> None:
+        """Store delayed arrays that read a buffer, before it is written to."""
+        waiting, buffer.waiting = buffer.waiting, []
+        for reference in waiting:
+            x = reference()
+            if x is not None and x.stored is None and x.scope in self.b.scopes:
+                self.stored(x)

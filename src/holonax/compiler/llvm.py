@@ -1,0 +1,409 @@
+"""Scalar operations as LLVM's language, and from there as code of this machine.
+
+The function takes two tables of pointers, to the arrays that go in and those that come out, and
+room for large arrays in between. The only liberty taken with floating point is `contract`: a
+product and a sum may be rounded once.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from . import routines
+from .operations import (
+    FUNCTIONS,
+    Block,
+    Buffer,
+    Node,
+    bits,
+    is_float,
+    is_signed,
+)
+
+_STACK = 4096  # entries up to which an array is on the stack
+_INTRINSIC = {"sin", "cos", "exp", "log", "exp2", "pow"}
+_COMPARE = {
+    "lt": ("olt", "lt"),
+    "le": ("ole", "le"),
+    "gt": ("ogt", "gt"),
+    "ge": ("oge", "ge"),
+    "eq": ("oeq", "eq"),
+    "ne": ("une", "ne"),
+}
+_ROUNDING = {
+    "abs": "fabs",
+    "sqrt": "sqrt",
+    "floor": "floor",
+    "ceil": "ceil",
+    "round_even": "roundeven",
+    "round_away": "round",
+}
+
+
+def type_of(kind: str) -> str:
+    """LLVM's type of a scalar."""
+    if is_float(kind):
+        return "double" if kind == "f64" else "float"
+    return f"i{bits(kind)}"
+
+
+def stored_type(kind: str) -> str:
+    """The type in memory: truth values are bytes."""
+    return "i8" if kind == "b1" else type_of(kind)
+
+
+def literal(kind: str, value: Any) -> str:
+    if is_float(kind):
+        return "0x%016X" % struct.unpack("<Q", struct.pack("<d", value))[0]
+    if kind == "b1":
+        return "true" if value else "false"
+    return str(value)
+
+
+class Emitter:
+    """Writes one program down."""
+
+    def __init__(self, buffers: list[Buffer], inputs: int, outputs: int):
+        self.lines: list[str] = []
+        self.declared: set[str] = set()
+        self.routines: set[str] = set()
+        self.scratch = 0
+        self._n = 0
+        self._block = "entry"
+        self._invariant = ", !invariant.load !0"
+        self._head(buffers, inputs, outputs)
+
+    # -- what is in memory -----------------------------------------------------------------
+
+    def _head(self, buffers: list[Buffer], inputs: int, outputs: int) -> None:
+        self.constants: list[str] = []
+        for k, buffer in enumerate(buffers):
+            kind = stored_type(buffer.kind)
+            if buffer.place == "constant":
+                buffer.name = f"@c{k}"
+                values = ", ".join(
+                    f"{kind} {int(x) if buffer.kind == 'b1' else literal(buffer.kind, x)}"
+                    for x in buffer.data
+                )
+                self.constants.append(
+                    f"{buffer.name} = private unnamed_addr constant [{buffer.size} x {kind}] "
+                    f"[{values}], align 64"
+                )
+                continue
+            if not buffer.live:
+                continue
+            buffer.name = f"%b{k}"
+            if buffer.place in ("input", "output"):
+                table = "%in" if buffer.place == "input" else "%out"
+                place = self._value(f"getelementptr ptr, ptr {table}, i64 {buffer.data}")
+                self.lines.append(f"  {buffer.name} = load ptr, ptr {place}{self._invariant}")
+            elif buffer.size <= _STACK:
+                self.lines.append(
+                    f"  {buffer.name} = alloca [{max(buffer.size, 1)} x {kind}], align 64"
+                )
+            else:
+                self.lines.append(
+                    f"  {buffer.name} = getelementptr i8, ptr %room, i64 {self.scratch}"
+                )
+                self.scratch += -(-buffer.size * 8 // 64) * 64
+
+    def _address(self, buffer: Buffer, index: Node) -> str:
+        if index.op == "const" and index.data == 0:
+            return buffer.name
+        return self._value(
+            f"getelementptr inbounds {stored_type(buffer.kind)}, ptr {buffer.name}, "
+            f"i64 {self._operand(index)}"
+        )
+
+    # -- lines -----------------------------------------------------------------------------
+
+    def _value(self, text: str) -> str:
+        self._n += 1
+        name = f"%v{self._n}"
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def _label(self, name: str) -> None:
+        self.lines.append(f"{name}:")
+        self._block = name
+
+    def _operand(self, node: Node) -> str:
+        return literal(node.kind, node.data) if node.op == "const" else node.name
+
+    def _typed(self, node: Node) -> str:
+        return f"{type_of(node.kind)} {self._operand(node)}"
+
+    def block(self, block: Block) -> None:
+        """The operations of a block that are needed."""
+        for node in block.code:
+            statement = _STATEMENTS.get(node.op)
+            if statement is not None:
+                statement(self, node)
+            elif node.live:
+                node.name = self._computed(node)
+
+    def _computed(self, node: Node) -> str:
+        op, kind, args = node.op, node.kind, node.args
+        if op == "load":
+            return self._load(node)
+        if op == "select":
+            which, yes, no = args
+            return self._value(
+                f"select i1 {self._operand(which)}, {self._typed(yes)}, {self._typed(no)}"
+            )
+        if op in _COMPARE:
+            return self._compared(op, *args)
+        if op == "convert":
+            return self._converted(args[0], kind)
+        if is_float(kind):
+            return self._float(op, kind, args)
+        return self._whole(op, kind, args)
+
+    def _load(self, node: Node) -> str:
+        buffer = node.data
+        fixed = self._invariant if buffer.place in ("input", "constant") else ""
+        address = self._address(buffer, node.args[0])
+        value = self._value(f"load {stored_type(node.kind)}, ptr {address}{fixed}")
+        return self._value(f"trunc i8 {value} to i1") if node.kind == "b1" else value
+
+    def _compared(self, op: str, a: Node, b: Node) -> str:
+        ordered, plain = _COMPARE[op]
+        kind = type_of(a.kind)
+        if is_float(a.kind):
+            return self._value(f"fcmp {ordered} {kind} {self._operand(a)}, {self._operand(b)}")
+        sign = "" if op in ("eq", "ne") else "s" if is_signed(a.kind) else "u"
+        return self._value(f"icmp {sign}{plain} {kind} {self._operand(a)}, {self._operand(b)}")
+
+    def _converted(self, x: Node, kind: str) -> str:
+        new, old, value = type_of(kind), type_of(x.kind), self._operand(x)
+        if is_float(kind):
+            if is_float(x.kind):
+                how = "fpext" if bits(kind) > bits(x.kind) else "fptrunc"
+            else:
+                how = "sitofp" if is_signed(x.kind) else "uitofp"
+            return self._value(f"{how} {old} {value} to {new}")
+        if is_float(x.kind):
+            how = "fptosi" if is_signed(kind) else "fptoui"
+            return self._called(f"llvm.{how}.sat.{new}.f{bits(x.kind)}", new, [x])
+        if bits(kind) == bits(x.kind):
+            return value  # the same bits
+        if bits(kind) < bits(x.kind):
+            return self._value(f"trunc {old} {value} to {new}")
+        return self._value(f"{'sext' if is_signed(x.kind) else 'zext'} {old} {value} to {new}")
+
+    def _called(self, name: str, kind: str, args: Any) -> str:
+        types = ", ".join(type_of(x.kind) for x in args)
+        self.declared.add(f"declare {kind} @{name}({types}) nounwind willreturn memory(none)")
+        return self._value(f"call {kind} @{name}({', '.join(self._typed(x) for x in args)})")
+
+    def _float(self, op: str, kind: str, args: Any) -> str:
+        real, x = type_of(kind), [self._operand(a) for a in args]
+        if op in ("add", "sub", "mul", "div"):
+            return self._value(f"f{op} contract {real} {x[0]}, {x[1]}")
+        if op == "neg":
+            return self._value(f"fneg {real} {x[0]}")
+        if op in _ROUNDING:
+            return self._called(f"llvm.{_ROUNDING[op]}.f{bits(kind)}", real, args)
+        if op in ("max", "min"):  # NaN wherever one of them is
+            better = self._value(f"fcmp {'ogt' if op == 'max' else 'olt'} {real} {x[0]}, {x[1]}")
+            undefined = self._value(f"fcmp uno {real} {x[0]}, {x[0]}")
+            first = self._value(f"or i1 {better}, {undefined}")
+            return self._value(f"select i1 {first}, {real} {x[0]}, {real} {x[1]}")
+        if op == "sign":
+            above = self._value(f"fcmp ogt {real} {x[0]}, 0.0")
+            below = self._value(f"fcmp olt {real} {x[0]}, 0.0")
+            other = self._value(f"select i1 {below}, {real} -1.0, {real} {x[0]}")
+            return self._value(f"select i1 {above}, {real} 1.0, {real} {other}")
+        if op == "rem":
+            return self._value(f"frem {real} {x[0]}, {x[1]}")
+        if op in _INTRINSIC:
+            return self._called(f"llvm.{op}.f{bits(kind)}", real, args)
+        if op in FUNCTIONS:
+            return self._called(op if kind == "f64" else f"{op}f", real, args)
+        raise AssertionError(op)
+
+    def _whole(self, op: str, kind: str, args: Any) -> str:
+        whole, x = type_of(kind), [self._operand(a) for a in args]
+        if op in ("add", "sub", "mul", "and", "or", "xor", "shl", "lshr", "ashr"):
+            return self._value(f"{op} {whole} {x[0]}, {x[1]}")
+        if op == "not":
+            return self._value(f"xor {whole} {x[0]}, -1")
+        if op == "neg":
+            return self._value(f"sub {whole} 0, {x[0]}")
+        if op in ("max", "min"):
+            sign = "s" if is_signed(kind) else "u"
+            return self._called(f"llvm.{sign}{op}.{whole}", whole, args)
+        if op in ("abs", "sign"):
+            if not is_signed(kind):
+                return x[0] if op == "abs" else self._bool(f"icmp ne {whole} {x[0]}, 0", whole)
+            below = self._value(f"icmp slt {whole} {x[0]}, 0")
+            if op == "abs":
+                turned = self._value(f"sub {whole} 0, {x[0]}")
+                return self._value(f"select i1 {below}, {whole} {turned}, {whole} {x[0]}")
+            above = self._bool(f"icmp sgt {whole} {x[0]}, 0", whole)
+            return self._value(f"select i1 {below}, {whole} -1, {whole} {above}")
+        if op in ("div", "rem"):
+            return self._divided(op, kind, *x)
+        raise AssertionError(op)
+
+    def _bool(self, text: str, whole: str) -> str:
+        return self._value(f"zext i1 {self._value(text)} to {whole}")
+
+    def _divided(self, op: str, kind: str, a: str, b: str) -> str:
+        """Whole numbers by XLA's rules where there is no quotient."""
+        whole = type_of(kind)
+        none = self._value(f"icmp eq {whole} {b}, 0")
+        unsafe = none
+        if is_signed(kind):
+            least = self._value(f"icmp eq {whole} {a}, {-(1 << (bits(kind) - 1))}")
+            minus = self._value(f"icmp eq {whole} {b}, -1")
+            both = self._value(f"and i1 {least}, {minus}")
+            unsafe = self._value(f"or i1 {none}, {both}")
+        safe = self._value(f"select i1 {unsafe}, {whole} 1, {whole} {b}")
+        sign = "s" if is_signed(kind) else "u"
+        value = self._value(f"{sign}{op} {whole} {a}, {safe}")
+        # by one: the quotient of the least number and -1 is itself, the remainder zero
+        instead = "-1" if op == "div" else a
+        return self._value(f"select i1 {none}, {whole} {instead}, {whole} {value}")
+
+    # -- statements --------------------------------------------------------------------------
+
+    def _store(self, node: Node) -> None:
+        buffer, (index, value) = node.data, node.args
+        if not buffer.live:
+            return
+        what = self._operand(value)
+        if buffer.kind == "b1":
+            what = self._value(f"zext i1 {what} to i8")
+        address = self._address(buffer, index)
+        self.lines.append(f"  store {stored_type(buffer.kind)} {what}, ptr {address}")
+
+    def _copy(self, node: Node) -> None:
+        target, source = node.data
+        if not target.live or target is source:
+            return
+        self.declared.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
+        self.lines.append(
+            f"  call void @llvm.memcpy.p0.p0.i64(ptr {target.name}, ptr {source.name}, "
+            f"i64 {target.size * _width(target.kind)}, i1 false)"
+        )
+
+    def _zero(self, node: Node) -> None:
+        target = node.data
+        if not target.live:
+            return
+        self.declared.add("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
+        self.lines.append(
+            f"  call void @llvm.memset.p0.i64(ptr {target.name}, i8 0, "
+            f"i64 {target.size * _width(target.kind)}, i1 false)"
+        )
+
+    def _call(self, node: Node) -> None:
+        routine, numbers, buffers = node.data
+        self.routines.add(routine)
+        self.declared.add("declare double @llvm.fabs.f64(double) nounwind willreturn memory(none)")
+        self.declared.add("declare double @llvm.sqrt.f64(double) nounwind willreturn memory(none)")
+        given = [f"i64 {n}" for n in numbers] + [f"ptr {x.name}" for x in buffers]
+        self.lines.append(f"  call void @{routine}({', '.join(given)})")
+
+    def _while(self, node: Node) -> None:
+        loop = node.data
+        self._n += 1
+        n, before = self._n, self._block
+        self.lines.append(f"  br label %h{n}")
+        self._label(f"h{n}")
+        phis = [phi for phi in loop.phis if phi.live]
+        at = len(self.lines)
+        for phi in phis:
+            self._n += 1
+            phi.name = f"%v{self._n}"
+            self.lines.append("")
+        self.block(loop.condition)
+        self.lines.append(f"  br i1 {self._operand(loop.going)}, label %w{n}, label %x{n}")
+        self._label(f"w{n}")
+        self.block(loop.body)
+        for k, phi in enumerate(phis):
+            start, following = (self._operand(x) for x in phi.args)
+            self.lines[at + k] = (
+                f"  {phi.name} = phi {type_of(phi.kind)} [{start}, %{before}], "
+                f"[{following}, %{self._block}]"
+            )
+        self.lines.append(f"  br label %h{n}")
+        self._label(f"x{n}")
+
+    def _switch(self, node: Node) -> None:
+        switch = node.data
+        self._n += 1
+        n = self._n
+        labels = [f"s{n}_{k}" for k in range(len(switch.blocks))]
+        which = self._operand(switch.which)
+        if switch.which.kind == "b1":
+            self.lines.append(f"  br i1 {which}, label %{labels[1]}, label %{labels[0]}")
+        else:
+            kind = type_of(switch.which.kind)
+            cases = " ".join(f"{kind} {k}, label %{x}" for k, x in enumerate(labels[:-1]))
+            self.lines.append(f"  switch {kind} {which}, label %{labels[-1]} [{cases}]")
+        ends = []
+        for label, block in zip(labels, switch.blocks, strict=True):
+            self._label(label)
+            self.block(block)
+            ends.append(self._block)
+            self.lines.append(f"  br label %m{n}")
+        self._label(f"m{n}")
+        for phi in switch.phis:
+            if phi.live:
+                cases = ", ".join(
+                    f"[{self._operand(x)}, %{end}]" for x, end in zip(phi.args, ends, strict=True)
+                )
+                phi.name = self._value(f"phi {type_of(phi.kind)} {cases}")
+
+    def _for(self, node: Node) -> None:
+        loop = node.data
+        self._n += 1
+        n, before = self._n, self._block
+        loop.index.name = f"%i{n}"
+        self.lines.append(f"  br label %f{n}")
+        self._label(f"f{n}")
+        at = len(self.lines)
+        self.lines.append("")
+        self.block(loop.body)
+        following = self._value(f"add nuw nsw i64 %i{n}, 1")
+        more = self._value(f"icmp slt i64 {following}, {loop.count}")
+        self.lines[at] = f"  %i{n} = phi i64 [0, %{before}], [{following}, %{self._block}]"
+        self.lines.append(f"  br i1 {more}, label %f{n}, label %e{n}")
+        self._label(f"e{n}")
+
+    def text(self) -> str:
+        """The whole module."""
+        head = (
+            "define void @program(ptr noalias %in, ptr noalias %out, ptr noalias %room) nounwind {"
+        )
+        return "\n".join(
+            [
+                *self.constants,
+                *sorted(self.declared),
+                routines.text(self.routines),
+                head,
+                "entry:",
+                *self.lines,
+                "  ret void",
+                "}",
+                "!0 = !{}",
+            ]
+        )
+
+
+_STATEMENTS = {
+    "store": Emitter._store,
+    "copy": Emitter._copy,
+    "zero": Emitter._zero,
+    "call": Emitter._call,
+    "while": Emitter._while,
+    "switch": Emitter._switch,
+    "for": Emitter._for,
+}
+
+
+def _width(kind: str) -> int:
+    return 1 if kind == "b1" else bits(kind) // 8

@@ -1,0 +1,612 @@
+"""From a jaxpr to scalar operations: the walk over its equations, calls, loops and branches.
+
+What each primitive becomes is in `primitives.py`, `moving.py` and `algebra.py`; here is what holds
+them together. Arrays in memory are changed in place where nobody needs their old value: an array is
+`mine` in the jaxpr that made it, and may be overwritten by the equation that uses it last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jax.extend import core as jax_core
+
+from .arrays import SMALL, Array, Arrays, Delayed, Stored, flat_index, is_large
+from .operations import Block, Buffer, Builder, Node, Switch, Unsupported, While, kind_of
+
+UNROLLED = 3000  # operations up to which a loop of known length is written out
+SELECTED = 24  # operations up to which both sides of a branch are computed
+MOST = 60_000  # operations beyond which a program is left to XLA
+
+Rule = Callable[["Lowering", Any, list[Array]], Any]
+RULES: dict[str, Rule] = {}
+
+# Primitives that call functions, and what they call these.
+CALLS = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "checkpoint": "jaxpr",
+    "remat2": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "custom_vjp_call_jaxpr": "fun_jaxpr",
+}
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Register what primitives become: a function (lowering, equation, arrays) -> arrays."""
+
+    def register(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+def opened(jaxpr: Any) -> tuple[Any, Sequence[Any]]:
+    """A jaxpr and its constants, of a closed or an open one."""
+    return (jaxpr.jaxpr, jaxpr.consts) if hasattr(jaxpr, "consts") else (jaxpr, ())
+
+
+def inner_jaxprs(eqn: Any) -> list[Any]:
+    """The jaxprs that an equation has among its parameters."""
+    found = []
+    for value in eqn.params.values():
+        for x in value if isinstance(value, (tuple, list)) else (value,):
+            if hasattr(x, "eqns") or hasattr(x, "jaxpr"):
+                found.append(opened(x)[0])
+    return found
+
+
+class Plan(NamedTuple):
+    """What is needed of a jaxpr: its equations, which inputs, where each variable is last used, and
+    how often it is used."""
+
+    equations: list[Any]
+    inputs: list[bool]
+    last: dict[Any, int]
+    uses: dict[Any, int]
+
+
+class Lowering:
+    """One program that is being taken apart."""
+
+    def __init__(self) -> None:
+        self.b = Builder()
+        self.a = Arrays(self.b)
+        self._plans: dict[Any, Plan] = {}
+        self._weights: dict[int, int] = {}
+        self._kept: list[Any] = []  # jaxprs whose identity is used as a key
+
+    # -- what is needed ----------------------------------------------------------------------
+
+    def plan(self, jaxpr: Any, wanted: tuple[bool, ...]) -> Plan:
+        """What is needed of a jaxpr for some of its results."""
+        key = (id(jaxpr), wanted)
+        if key not in self._plans:
+            self._kept.append(jaxpr)
+            self._plans[key] = self._planned(jaxpr, wanted)
+        return self._plans[key]
+
+    def _planned(self, jaxpr: Any, wanted: tuple[bool, ...]) -> Plan:
+        needed: set[Any] = set()
+        last: dict[Any, int] = {}
+        uses: dict[Any, int] = {}
+
+        def use(var: Any, at: int) -> None:
+            if isinstance(var, jax_core.Literal):
+                return
+            needed.add(var)
+            last.setdefault(var, at)
+            uses[var] = uses.get(var, 0) + 1
+
+        for var, want in zip(jaxpr.outvars, wanted, strict=True):
+            if want:
+                use(var, len(jaxpr.eqns))
+        equations = []
+        for at in reversed(range(len(jaxpr.eqns))):
+            eqn = jaxpr.eqns[at]
+            outs = tuple(v in needed for v in eqn.outvars)
+            if not any(outs):
+                continue
+            for var, want in zip(eqn.invars, self._inputs_needed(eqn, outs), strict=True):
+                if want:
+                    use(var, at)
+            equations.append((at, eqn, outs))
+        return Plan(equations[::-1], [v in needed for v in jaxpr.invars], last, uses)
+
+    def _inputs_needed(self, eqn: Any, outs: tuple[bool, ...]) -> list[bool]:
+        name = eqn.primitive.name
+        if name in CALLS and CALLS[name] in eqn.params:
+            return self.plan(opened(eqn.params[CALLS[name]])[0], outs).inputs
+        if name == "select_if_vmap":  # nothing is batched here
+            return [False, True, False]
+        if name == "custom_linear_solve":
+            lengths = eqn.params["const_lengths"]
+            inner = opened(eqn.params["jaxprs"].solve)[0]
+            inputs = self.plan(inner, outs).inputs
+            before = lengths.matvec + lengths.vecmat
+            after = sum(lengths) - before - lengths.solve
+            solve, right = inputs[: lengths.solve], inputs[lengths.solve :]
+            return [False] * before + solve + [False] * after + right
+        return [True] * len(eqn.invars)
+
+    def weight(self, jaxpr: Any) -> int:
+        """About how many scalar operations a jaxpr is; loops of unknown length count once."""
+        key = id(jaxpr)
+        if key not in self._weights:
+            self._kept.append(jaxpr)
+            total = 0
+            for eqn in jaxpr.eqns:
+                inner = inner_jaxprs(eqn)
+                if eqn.primitive.name in MOVING:
+                    continue
+                if eqn.primitive.name == "custom_linear_solve":
+                    inner = [opened(eqn.params["jaxprs"].solve)[0]]
+                if inner:
+                    share = sum(self.weight(x) for x in inner)
+                    if eqn.primitive.name == "scan":
+                        share *= (
+                            eqn.params["length"] if share * eqn.params["length"] <= UNROLLED else 1
+                        )
+                    total += share + (1000 if eqn.primitive.name == "while" else 0)
+                else:
+                    total += max((min(v.aval.size, SMALL) for v in eqn.outvars), default=0)
+            self._weights[key] = total
+        return self._weights[key]
+
+    # -- the walk ----------------------------------------------------------------------------
+
+    def run(
+        self,
+        jaxpr: Any,
+        consts: Sequence[Any],
+        args: Sequence[Array],
+        mine: Sequence[bool] | None = None,
+        wanted: tuple[bool, ...] | None = None,
+    ) -> list[Array]:
+        """The results of a jaxpr; None for those that are not wanted.
+
+        `mine` says which arguments may be overwritten.
+        """
+        wanted = (True,) * len(jaxpr.outvars) if wanted is None else wanted
+        plan = self.plan(jaxpr, wanted)
+        env: dict[Any, Array] = {}
+        free: set[Any] = set()  # variables whose buffers are this jaxpr's to overwrite
+        for var, value in zip(jaxpr.constvars, consts, strict=True):
+            env[var] = self.a.constant(value)
+        for i, (var, value) in enumerate(zip(jaxpr.invars, args, strict=True)):
+            repeated = isinstance(value, Delayed) and plan.uses.get(var, 0) > 1
+            env[var] = self.a.stored(value) if repeated else value
+            if mine is not None and mine[i]:
+                free.add(var)
+
+        def read(var: Any) -> Array:
+            if isinstance(var, jax_core.Literal):
+                return self.a.constant(np.asarray(var.val, dtype=var.aval.dtype))
+            return env.get(var)
+
+        for at, eqn, outs in plan.equations:
+            values = [read(v) for v in eqn.invars]
+            dying = [
+                v in free and plan.last.get(v) == at and sum(u is v for u in eqn.invars) == 1
+                if not isinstance(v, jax_core.Literal)
+                else False
+                for v in eqn.invars
+            ]
+            results = self._equation(eqn, values, dying, outs)
+            held = {
+                buffer
+                for x, d in zip(values, dying, strict=True)
+                if x is not None and not d
+                for buffer in self.a.sources(x)
+            }
+            seen: set[Buffer] = set()
+            for var, result, want in zip(eqn.outvars, results, outs, strict=True):
+                if not want:
+                    continue
+                if isinstance(result, Delayed) and plan.uses.get(var, 0) > 1:
+                    result = self.a.stored(result)
+                if isinstance(result, Stored):
+                    own = result.buffer.place in ("stack", "scratch") and not result.buffer.shared
+                    if own and result.buffer not in held and result.buffer not in seen:
+                        free.add(var)
+                    seen.add(result.buffer)
+                env[var] = result
+            if self.b.count > MOST:
+                raise Unsupported(f"more than {MOST} operations")
+        return [read(v) if want else None for v, want in zip(jaxpr.outvars, wanted, strict=True)]
+
+    def _equation(
+        self, eqn: Any, values: list[Array], dying: list[bool], outs: tuple[bool, ...]
+    ) -> list[Array]:
+        name = eqn.primitive.name
+        if name in CALLS and CALLS[name] in eqn.params:
+            inner, consts = opened(eqn.params[CALLS[name]])
+            return self.run(inner, consts, values, dying, outs)
+        if name == "custom_linear_solve":
+            lengths = eqn.params["const_lengths"]
+            first = lengths.matvec + lengths.vecmat
+            given = values[first : first + lengths.solve] + values[sum(lengths) :]
+            inner, consts = opened(eqn.params["jaxprs"].solve)
+            return self.run(inner, consts, given, None, outs)
+        if name == "while":
+            return self._while(eqn, values, dying)
+        if name == "scan":
+            return self._scan(eqn, values, dying)
+        if name == "cond":
+            return self._cond(eqn, values, dying, outs)
+        if name in ("dynamic_update_slice", "scatter", "scatter-add"):
+            values = [_Target(values[0], dying[0]), *values[1:]]
+        found = RULES.get(name)
+        if found is None:
+            raise Unsupported(f"the primitive {name}")
+        results = found(self, eqn, values)
+        return results if isinstance(results, list) else [results]
+
+    def to_overwrite(self, target: _Target) -> Stored:
+        """An array in memory that may be written to, with the entries of `target`."""
+        x = target.array
+        if target.mine and isinstance(x, Stored):
+            self.a.about_to_change(x.buffer)
+            return x
+        return Stored(self.a.own(x), x.shape)
+
+    def settled(self, x: Array) -> Array:
+        """The array, computed if that was delayed."""
+        return self.a.stored(x) if isinstance(x, Delayed) else x
+
+    # -- loops -------------------------------------------------------------------------------
+
+    def _while(self, eqn: Any, values: list[Array], dying: list[bool]) -> list[Array]:
+        p = eqn.params
+        split = p["cond_nconsts"], p["cond_nconsts"] + p["body_nconsts"]
+        fixed, start = [self.settled(x) for x in values[: split[1]]], values[split[1] :]
+        of_cond, of_body = fixed[: split[0]], fixed[split[0] :]
+        condition, consts = opened(p["cond_jaxpr"])
+        body, body_consts = opened(p["body_jaxpr"])
+
+        def going(now: list[Array]) -> Node:
+            return self.a.scalar(self.run(condition, consts, [*of_cond, *now])[0])
+
+        def following(now: list[Array], mine: list[bool]) -> list[Array]:
+            given = [False] * len(of_body) + mine
+            return self.run(body, body_consts, [*of_body, *now], given)
+
+        return self._loop(
+            body, len(of_body), start, dying[split[1] :], body.outvars, going, following
+        )
+
+    def _scan(self, eqn: Any, values: list[Array], dying: list[bool]) -> list[Array]:
+        p = eqn.params
+        n_const, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
+        body, consts = opened(p["jaxpr"])
+        fixed, start = values[:n_const], values[n_const : n_const + n_carry]
+        fixed, rows = ([self.settled(x) for x in xs] for xs in (fixed, values[n_const + n_carry :]))
+        order = range(length)[::-1] if p["reverse"] else range(length)
+        n_rows = len(eqn.outvars) - n_carry
+        if length * self.weight(body) <= UNROLLED or length == 1:
+            out: list[list[Array]] = [[None] * length for _ in range(n_rows)]
+            for k in order:
+                at = self.b.index(k)
+                row = [self._row(x, at) for x in rows]
+                done = self.run(body, consts, [*fixed, *start, *row])
+                start = done[:n_carry]
+                for place, x in zip(out, done[n_carry:], strict=True):
+                    place[k] = self.a.small(x)
+            shapes = [v.aval for v in eqn.outvars[n_carry:]]
+            stacks = [
+                np.stack(x) if x else np.empty(v.shape, object)
+                for x, v in zip(out, shapes, strict=True)
+            ]
+            return [*start, *stacks]
+        rows = [self.a.stored(x) for x in rows]
+        stacks = [
+            Stored(self.a.new_buffer(kind_of(v.aval.dtype), v.aval.size), v.aval.shape)
+            for v in eqn.outvars[n_carry:]
+        ]
+
+        def going(now: list[Array]) -> Node:
+            return self.b.compare("lt", "i64", now[-1].flat[0], self.b.index(length))
+
+        def following(now: list[Array], mine: list[bool]) -> list[Array]:
+            step = at = now[-1].flat[0]
+            if p["reverse"]:
+                at = self.b.apply("sub", "i64", self.b.index(length - 1), at)
+            row = [self._row(x, at) for x in rows]
+            given = [*([False] * n_const), *mine[:-1], *([False] * len(row))]
+            done = self.run(body, consts, [*fixed, *now[:-1], *row], given)
+            for place, x in zip(stacks, done[n_carry:], strict=True):
+                self._put_row(place, at, x)
+            return [*done[:n_carry], _scalar(self.b.apply("add", "i64", step, self.b.index(1)))]
+
+        count = _scalar(self.b.index(0))
+        carried = self._loop(
+            body,
+            n_const,
+            [*start, count],
+            [*dying[n_const : n_const + n_carry], False],
+            [*body.outvars[:n_carry], None],
+            going,
+            following,
+        )
+        return [*carried[:-1], *stacks]
+
+    def _row(self, x: Array, at: Node) -> Array:
+        """x[at], `at` being a node."""
+        shape = x.shape[1:]
+        if isinstance(x, np.ndarray) and at.op == "const":
+            return _as_array(x[at.data], shape)
+        size = int(np.prod(shape))
+        stored = self.a.stored(x)
+        first = self.b.apply("mul", "i64", at, self.b.index(size))
+        if size <= SMALL:
+            out = np.empty(size, object)
+            for k in range(size):
+                out[k] = self.b.load(
+                    stored.buffer, self.b.apply("add", "i64", first, self.b.index(k))
+                )
+            return out.reshape(shape)
+        entry = lambda index: self.a.entry(stored, [at, *index])  # noqa: E731
+        return self.a.stored(self.a.delayed(x.kind, shape, entry, [stored.buffer]))
+
+    def _put_row(self, target: Stored, at: Node, x: Array) -> None:
+        """target[at] = x."""
+        first = self.b.apply("mul", "i64", at, self.b.index(x.size))
+        if isinstance(x, np.ndarray):
+            for k, node in enumerate(x.ravel().tolist()):
+                place = self.b.apply("add", "i64", first, self.b.index(k))
+                self.b.store(target.buffer, place, node)
+            return
+
+        def put(index: list[Node]) -> None:
+            place = self.b.apply("add", "i64", first, flat_index(self.b, index, x.shape))
+            self.b.store(target.buffer, place, self.a.entry(x, index))
+
+        self.a.for_each(x.shape, put)
+
+    def _loop(
+        self,
+        body: Any,
+        n_const: int,
+        start: list[Array],
+        mine: Sequence[bool],
+        ends: Sequence[Any],
+        going: Callable[[list[Array]], Node],
+        following: Callable[[list[Array], list[bool]], list[Array]],
+    ) -> list[Array]:
+        """A loop that carries arrays: scalars by phis, others in memory.
+
+        `ends` are the variables of the body's results, or None; one that is the variable it
+        entered with does not change.
+        """
+        loop = While()
+        now: list[Array] = []
+        in_memory, same = [], []
+        for i, x in enumerate(start):
+            var = body.invars[n_const + i] if n_const + i < len(body.invars) else None
+            if ends[i] is not None and ends[i] is var:
+                now.append(x)
+                in_memory.append(False)
+                same.append(True)
+                continue
+            same.append(False)
+            kept = is_large(x) and x.size > SMALL
+            kept = kept or (ends[i] is not None and x.size >= 8 and self._indexed(body, var))
+            in_memory.append(kept)
+            if kept:
+                target = _Target(x, mine[i])
+                now.append(self.to_overwrite(target))
+                continue
+            x = self.a.small(x)
+            phis = np.empty(x.size, object)
+            for k, node in enumerate(x.ravel().tolist()):
+                phis[k] = phi = Node("phi", node.kind, [node, None])
+                loop.phis.append(phi)
+            now.append(phis.reshape(x.shape))
+        outside = self.b.enter(loop.condition)
+        loop.going = going(list(now))
+        inside = self.b.enter(loop.body)
+        new = following(list(now), list(in_memory))
+        self._carry_memory(now, new, in_memory)
+        at = 0
+        for x, y, memory, unchanged in zip(now, new, in_memory, same, strict=True):
+            if memory or unchanged:
+                continue
+            for node in self.a.small(y).ravel().tolist():
+                loop.phis[at].args[1] = node
+                at += 1
+        self.b.leave(inside)
+        self.b.leave(outside)
+        self.b.statement("while", loop)
+        return now
+
+    def _carry_memory(self, now: list[Array], new: list[Array], in_memory: list[bool]) -> None:
+        """Bring the arrays in memory to where the next round of a loop expects them."""
+        moves = [
+            (x.buffer, y)
+            for x, y, memory in zip(now, new, in_memory, strict=True)
+            if memory and not (isinstance(y, Stored) and y.buffer is x.buffer)
+        ]
+        targets = {buffer for buffer, _ in moves}
+        if len(moves) > 1:
+            moves = [
+                (buffer, Stored(self.a.own(y), y.shape))
+                if targets & set(self.a.sources(y))
+                else (buffer, y)
+                for buffer, y in moves
+            ]
+        for buffer, y in moves:
+            self.a.about_to_change(buffer)
+            if isinstance(y, np.ndarray):
+                self.a.write(buffer, y.ravel().tolist())
+            else:
+                self.b.copy(buffer, self.a.stored(y).buffer)
+
+    def _indexed(self, jaxpr: Any, var: Any) -> bool:
+        """Whether an array is read or written at indices that are not known."""
+        for eqn in jaxpr.eqns:
+            if not any(v is var for v in eqn.invars):
+                continue
+            name = eqn.primitive.name
+            if name in (
+                "dynamic_slice",
+                "dynamic_update_slice",
+                "scatter",
+                "scatter-add",
+                "gather",
+            ):
+                if eqn.invars[0] is var and eqn.outvars[0].aval.size != (
+                    eqn.invars[1].aval.size if name == "dynamic_update_slice" else -1
+                ):
+                    return True
+            elif name in CALLS and CALLS[name] in eqn.params:
+                inner = opened(eqn.params[CALLS[name]])[0]
+                pairs = zip(eqn.invars, inner.invars, strict=True)
+                if any(v is var and self._indexed(inner, u) for v, u in pairs):
+                    return True
+            elif name == "scan":
+                first, inner = eqn.params["num_consts"], opened(eqn.params["jaxpr"])[0]
+                last = first + eqn.params["num_carry"]
+                if length_of(eqn) * self.weight(inner) <= UNROLLED:
+                    continue
+                if any(v is var for v in eqn.invars[last:]):
+                    return True
+                pairs = zip(eqn.invars[:last], inner.invars[:last], strict=True)
+                if any(v is var and self._indexed(inner, u) for v, u in pairs):
+                    return True
+            elif name == "while":
+                p = eqn.params
+                inner = opened(p["body_jaxpr"])[0]
+                pairs = zip(eqn.invars[p["cond_nconsts"] :], inner.invars, strict=True)
+                if any(v is var and self._indexed(inner, u) for v, u in pairs):
+                    return True
+        return False
+
+    # -- branches ----------------------------------------------------------------------------
+
+    def _cond(
+        self, eqn: Any, values: list[Array], dying: list[bool], outs: tuple[bool, ...]
+    ) -> list[Array]:
+        branches = [opened(x) for x in eqn.params["branches"]]
+        which = self.a.scalar(values[0])
+        if which.op == "const":
+            chosen = min(max(int(which.data), 0), len(branches) - 1)
+            return self.run(*branches[chosen], values[1:], dying[1:], outs)
+        given = [self.settled(x) for x in values[1:]]
+        for x, own in zip(given, dying[1:], strict=True):
+            if own and isinstance(x, Stored):  # a branch may change it
+                self.a.about_to_change(x.buffer)
+        light = all(self.weight(x) <= SELECTED for x, _ in branches)
+        large = any(v.aval.size > SMALL for v in eqn.outvars)
+        if light and not large:
+            results = [self.run(*x, given, None, outs) for x in branches]
+            return self._selected(which, results, eqn.outvars, outs)
+        blocks, results = [], []
+        stores: list[Buffer | None] = [
+            self.a.new_buffer(kind_of(v.aval.dtype), v.aval.size) if v.aval.size > SMALL else None
+            for v in eqn.outvars
+        ]
+        for branch in branches:
+            block = Block()
+            before = self.b.enter(block)
+            done = self.run(*branch, given, dying[1:], outs)
+            for k, (x, store) in enumerate(zip(done, stores, strict=True)):
+                if not outs[k]:
+                    continue
+                done[k] = self.a.small(x) if store is None else self.settled(x)
+            blocks.append(block)
+            results.append(done)
+            self.b.leave(before)
+        # large results that are not the same buffer everywhere are copied into one
+        for k, store in enumerate(stores):
+            if store is None or not outs[k]:
+                continue
+            if len({r[k].buffer for r in results}) > 1:
+                for block, r in zip(blocks, results, strict=True):
+                    before = self.b.enter(block)
+                    if isinstance(r[k], Stored):
+                        self.b.copy(store, r[k].buffer)
+                    self.b.leave(before)
+                    r[k] = Stored(store, r[k].shape)
+        switch = Switch(which, blocks)
+        self.b.statement("switch", switch)
+        merged: list[Array] = []
+        for k, want in enumerate(outs):
+            if not want or stores[k] is not None:
+                merged.append(results[0][k])
+                continue
+            columns = zip(*(r[k].ravel().tolist() for r in results), strict=True)
+            flat = np.empty(results[0][k].size, object)
+            for i, nodes in enumerate(columns):
+                if all(x is nodes[0] for x in nodes) and nodes[0].op == "const":
+                    flat[i] = nodes[0]
+                    continue
+                flat[i] = phi = Node("phi", nodes[0].kind, list(nodes))
+                switch.phis.append(phi)
+            merged.append(flat.reshape(results[0][k].shape))
+        return merged
+
+    def _selected(
+        self, which: Node, results: list[list[Array]], outvars: Any, outs: tuple[bool, ...]
+    ) -> list[Array]:
+        merged: list[Array] = []
+        for k, want in enumerate(outs):
+            if not want:
+                merged.append(None)
+                continue
+            columns = [self.a.small(r[k]).ravel().tolist() for r in results]
+            flat = np.empty(len(columns[0]), object)
+            for i, nodes in enumerate(zip(*columns, strict=True)):
+                flat[i] = self.chosen(which, nodes)
+            merged.append(flat.reshape(outvars[k].aval.shape))
+        return merged
+
+    def chosen(self, which: Node, cases: Sequence[Node]) -> Node:
+        """The case of number `which`, a truth value or a whole number."""
+        if which.kind == "b1":
+            return self.b.select(which, cases[1], cases[0])
+        out = cases[-1]
+        for k in reversed(range(len(cases) - 1)):
+            here = self.b.compare("le", which.kind, which, self.b.const(which.kind, k))
+            out = self.b.select(here, cases[k], out)
+        return out
+
+
+class _Target(NamedTuple):
+    """An array that is to be changed, and whether it may be overwritten."""
+
+    array: Array
+    mine: bool
+
+
+def length_of(eqn: Any) -> int:
+    """How often the body of a scan is done."""
+    return eqn.params["length"]
+
+
+def _scalar(node: Node) -> np.ndarray:
+    out = np.empty((), object)
+    out[()] = node
+    return out
+
+
+def _as_array(x: Any, shape: tuple[int, ...]) -> np.ndarray:
+    if isinstance(x, np.ndarray):
+        return x
+    out = np.empty((), object)
+    out[()] = x
+    return out.reshape(shape)
+
+
+# Primitives that compute nothing.
+MOVING = {
+    *("reshape", "squeeze", "expand_dims", "broadcast_in_dim", "transpose", "slice", "rev", "copy"),
+    *("gather", "dynamic_slice", "split", "unstack", "stack", "concatenate", "pad", "tile", "iota"),
+    *("copy_p", "stop_gradient", "optimization_barrier", "select_if_vmap", "nonbatchable"),
+    *("convert_element_type", "dynamic_update_slice"),
+}

@@ -1,0 +1,76 @@
+"""Machine code from LLVM's language, and functions from machine code."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from functools import cache
+from typing import Any, NamedTuple
+
+_lock = threading.Lock()  # LLVM's global state is not made for several threads at once
+
+
+@cache
+def binding() -> Any:
+    """llvmlite, set up for this machine; None if it is not there."""
+    try:
+        import llvmlite.binding as llvm
+    except (ImportError, OSError):
+        return None
+    for start in ("initialize_native_target", "initialize_native_asmprinter"):
+        getattr(llvm, start)()
+    return llvm
+
+
+@cache
+def processor() -> str:
+    """The processor that code is made for, with its features and the version of LLVM."""
+    llvm = binding()
+    parts = llvm.get_process_triple(), llvm.get_host_cpu_name(), _features()
+    return "|".join([*parts, ".".join(map(str, llvm.llvm_version_info))])
+
+
+@cache
+def _features() -> str:
+    return binding().get_host_cpu_features().flatten()
+
+
+def _target(level: int) -> Any:
+    llvm = binding()
+    return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=_features(), opt=level, jit=True
+    )
+
+
+def object_code(text: str, level: int) -> bytes:
+    """What a module becomes on this machine; `level` says how much it is optimised."""
+    llvm = binding()
+    with _lock:
+        module = llvm.parse_assembly(text)
+        target = _target(level)
+        if level:
+            tuning = llvm.create_pipeline_tuning_options(speed_level=level)
+            tuning.slp_vectorization = False
+            tuning.loop_unrolling = False
+            tuning.loop_vectorization = "for" in text
+            builder = llvm.create_pass_builder(target, tuning)
+            builder.getModulePassManager().run(module, builder)
+        return target.emit_object(module)
+
+
+class Loaded(NamedTuple):
+    """A function in memory, and what keeps it there."""
+
+    call: Any
+    engine: Any
+
+
+def load(code: bytes) -> Loaded:
+    """The function `program` of some object code; calls of it do not hold Python's lock."""
+    llvm = binding()
+    with _lock:
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target(1))
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        address = engine.get_function_address("program")
+    return Loaded(ctypes.CFUNCTYPE(None, *([ctypes.c_void_p] * 3))(address), engine)

@@ -1,0 +1,127 @@
+"""`native(f)`: called like `jax.jit(f)`, compiled by LLVM where the program is small."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from . import machine
+from .operations import Unsupported
+
+
+@dataclass
+class Counts:
+    """What has been compiled in this process, and what was left to XLA, with the reasons."""
+
+    traced: int = 0
+    compiled: int = 0
+    read: int = 0
+    operations: int = 0
+    seconds: float = 0.0
+    left_to_xla: list[tuple[str, str]] = field(default_factory=list)
+
+
+counts = Counts()
+
+
+class Native:
+    """A function that is compiled for each structure and shape of its arguments.
+
+    On the host it returns NumPy arrays. Where it is traced (inside of `jit`, `grad`, `vmap`) it is
+    the function itself.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], *, static: Sequence[int] = (), once: bool = False
+    ):
+        self.function, self._static, self._once = function, tuple(static), once
+        self._jitted = jax.jit(function, static_argnums=self._static)
+        self._known: dict[Any, Callable[[Any], Any]] = {}
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
+
+    def __call__(self, *args: Any) -> Any:
+        dynamic = [x for i, x in enumerate(args) if i not in self._static]
+        leaves, tree = jax.tree.flatten(dynamic)
+        if any(isinstance(x, jax.core.Tracer) for x in leaves):
+            return self._jitted(*args)
+        leaves = [x if type(x) is np.ndarray else np.asarray(x) for x in leaves]
+        fixed = tuple(args[i] for i in self._static)
+        key = (tree, fixed, tuple([(x.shape, x.dtype) for x in leaves]))
+        run = self._known.get(key)
+        if run is None:
+            run = self._known[key] = self._prepared(args, leaves, tree)
+        return run(leaves)
+
+    def _prepared(self, args: Any, leaves: list[np.ndarray], tree: Any) -> Callable[[Any], Any]:
+        began = time.perf_counter()
+        try:
+            return self._compiled(args, leaves, tree)
+        except Unsupported as reason:
+            counts.left_to_xla.append((self.__name__, str(reason)))
+            return self._by_xla(args, tree)
+        finally:
+            counts.seconds += time.perf_counter() - began
+
+    def _by_xla(self, args: Any, tree: Any) -> Callable[[Any], Any]:
+        def run(leaves: Any) -> Any:
+            out = self._jitted(*self._arguments(args, tree.unflatten(leaves)))
+            return jax.tree.map(np.asarray, out)
+
+        return run
+
+    def _arguments(self, args: Any, dynamic: Any) -> list[Any]:
+        """All arguments in their order, the dynamic ones replaced."""
+        rest = iter(dynamic)
+        return [x if i in self._static else next(rest) for i, x in enumerate(args)]
+
+    def _compiled(self, args: Any, leaves: list[np.ndarray], tree: Any) -> Callable[[Any], Any]:
+        if machine.binding() is None:
+            _warn_once()
+            raise Unsupported("llvmlite is not installed")
+        from .program import compiled
+
+        shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves]
+
+        def flat(*leaves: Any) -> Any:
+            return self.function(*self._arguments(args, tree.unflatten(leaves)))
+
+        closed, shape = jax.make_jaxpr(flat, return_shape=True)(*shapes)
+        counts.traced += 1
+        program = compiled(closed, once=self._once)
+        counts.compiled += 1
+        counts.operations += program.layout.operations
+        out = jax.tree.structure(shape)
+        return lambda leaves: out.unflatten(program(leaves))
+
+
+def native(function: Any = None, *, static: Sequence[int] = (), once: bool = False) -> Any:
+    """Compile a function for this machine; to be called with arrays on the host.
+
+    **Arguments:**
+
+    - `static`: positions of arguments that are compiled in; they have to be hashable.
+    - `once`: it will be called a few times only, so compile quickly rather than well.
+    """
+    if function is None:
+        return partial(native, static=static, once=once)
+    return Native(function, static=static, once=once)
+
+
+_warned: list[bool] = []
+
+
+def _warn_once() -> None:
+    if not _warned:
+        _warned.append(True)
+        warnings.warn(
+            "holonax: llvmlite is not installed, so everything is compiled by XLA, which takes up "
+            "to minutes for spatial mechanisms. Install it with `pip install llvmlite`.",
+            stacklevel=2,
+        )

@@ -1,0 +1,367 @@
+"""Primitives that compute entry by entry, reduce, or choose."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .arrays import SMALL, Array, is_large
+from .lowering import Lowering, _scalar, rule
+from .operations import Node, Unsupported, bits, is_float, is_signed, kind_of
+
+# Primitives that are one operation, by their names.
+_PLAIN = {
+    **{
+        name: name
+        for name in (
+            *("add", "sub", "mul", "div", "neg", "abs", "sqrt", "floor", "ceil", "sign"),
+            *("max", "min", "rem", "and", "or", "xor", "not", "nextafter"),
+            *("lt", "le", "gt", "ge", "eq", "ne"),
+            *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh"),
+            *("asinh", "acosh", "atanh", "exp", "exp2", "expm1", "log", "log1p", "pow", "cbrt"),
+            *("erf", "erfc"),
+        )
+    },
+    "add_any": "add",
+}
+_TRUTH = {"and", "or", "xor", "not", "eq", "ne", "lt", "le", "gt", "ge", "max", "min"}
+
+
+def entrywise(low: Lowering, eqn: Any, args: list[Array], function: Callable[..., Node]) -> Array:
+    """`function` of the entries of equal (or single-entry) arrays."""
+    shape = eqn.outvars[0].aval.shape
+    if math.prod(shape) > SMALL:
+        kind = kind_of(eqn.outvars[0].aval.dtype)
+        args = [
+            low.a.scalar(x) if x.size == 1 else x if is_large(x) else low.a.stored(x) for x in args
+        ]
+        zero = low.b.index(0)
+
+        def taken(x: Any, index: Sequence[Node]) -> Node:
+            if isinstance(x, Node):
+                return x
+            return low.a.entry(x, [zero if n == 1 else i for i, n in zip(index, x.shape)])
+
+        def entry(index: Sequence[Node]) -> Node:
+            return function(*(taken(x, index) for x in args))
+
+        large = [x for x in args if not isinstance(x, Node)]
+
+        return low.a.delayed(kind, shape, entry, [y for x in large for y in low.a.sources(x)])
+    small = [low.a.small(x) for x in args]
+    if not shape:
+        return _scalar(function(*(x[()] for x in small)))
+    n = math.prod(shape)
+    flat = [
+        x.ravel().tolist() if x.shape == shape else np.broadcast_to(x, shape).ravel().tolist()
+        for x in small
+    ]
+    out = np.empty(n, object)
+    for i, entries in enumerate(zip(*flat, strict=True)):
+        out[i] = function(*entries)
+    return out.reshape(shape)
+
+
+def _plain(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+    kind = kind_of(eqn.invars[0].aval.dtype)
+    op = _PLAIN[eqn.primitive.name]
+    if kind == "b1" and op not in _TRUTH:
+        raise Unsupported(f"{eqn.primitive.name} of truth values")
+    if kind == "f32" and op in ("nextafter", "erf", "erfc"):
+        raise Unsupported(f"{op} of single precision")
+    return entrywise(low, eqn, args, partial(low.b.apply, op, kind))
+
+
+rule(*_PLAIN)(_plain)
+
+
+@rule("integer_pow")
+def _integer_pow(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+    kind, y = kind_of(eqn.invars[0].aval.dtype), eqn.params["y"]
+    return entrywise(low, eqn, args, lambda x: power(low, kind, x, y))
+
+
+def power(low: Lowering, kind: str, x: Node, y: int) -> Node:
+    """x^y by squaring."""
+    one = low.b.const(kind, 1)
+    if y < 0:
+        return low.b.apply("div", kind, one, power(low, kind, x, -y))
+    out, square = one, x
+    while y:
+        if y & 1:
+            out = low.b.apply("mul", kind, out, square)
+        y >>= 1
+        if y:
+            square = low.b.apply("mul", kind, square, square)
+    return out
+
+
+@rule("square")
+def _square(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+    kind = kind_of(eqn.invars[0].aval.dtype)
+    return entrywise(low, eqn, args, lambda x: low.b.apply("mul", kind, x, x))
+
+
+@rule("rsqrt")
+def _rsqrt(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+    kind = kind_of(eqn.invars[0].aval.dtype)
+    one, b = low.b.const(kind, 1), low.b
+    return entrywise(low, eqn, args, lambda x: b.apply("div", kind, one, b.apply("sqrt", kind, x)))
+
+
+@rule("logistic")
+def _logistic(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+    kind, b = kind_of(eqn.invars[0].aval.dtype), low.b
+    one = b.const(kind, 1)
+
+    def function(x: Node) -> Node:
+        small = b.apply("exp", kind, b.apply("neg", kind, x))
+        return b.apply("div", kind, one, b.apply("add", kind, one, small))
+
+    return entrywise(low, eqn, args, function)
+
+
+@rule("is_finite")
+def _is_finite(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+    kind = kind_of(eqn.invars[0].aval.dtype)
+    if not is_float(kind):
+        return entrywise(low, eqn, args, lambda x: low.b.const("b1", True))
+    bound = low.b.const(kind, math.inf)
+    size = partial(low.b.apply, "abs", kind)
+    return entrywise(low, eqn, args, lambda x: low.b.compare("lt", kind, size(x), bound))
+
+
+@rule("round")
+def _round(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+    kind, b = kind_of(eqn.invars[0].aval.dtype), low.b
+    if int(eqn.params["rounding_method"]) == 1:
+        return entrywise(low, eqn, args, partial(b.apply, "round_even", kind))
+    return entrywise(low, eqn, args, partial(b.apply, "round_away", kind))
+
+
+@rule("clamp")
+def _clamp(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+    kind, b = kind_of(eqn.invars[1].aval.dtype), low.b
+
+    def function(least: Node, x: Node, most: Node) -> Node:
+        return b.apply("min", kind, b.apply("max", kind, x, least), most)
+
+    return entrywise(low, eqn, args, function)
+
+
+@rule("select_n")
+def _select_n(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+    return entrywise(low, eqn, args, lambda which, *cases: low.chosen(which, cases))
+
+
+@rule("convert_element_type")
+def _convert(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+    kind = kind_of(eqn.params["new_dtype"])
+    return entrywise(low, eqn, args, lambda x: low.b.convert(x, kind))
+
+
+@rule("shift_left", "shift_right_logical", "shift_right_arithmetic")
+def _shift(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+    kind, b, name = kind_of(eqn.invars[0].aval.dtype), low.b, eqn.primitive.name
+    op = {"shift_left": "shl", "shift_right_logical": "lshr"}.get(name, "ashr")
+    n = bits(kind)
+
+    def function(x: Node, by: Node) -> Node:
+        most = b.const(kind, n - 1)
+        if op == "ashr":  # all bits are the sign beyond the width
+            outside = b.compare("ge", f"u{n}", b.convert(by, f"u{n}"), b.const(f"u{n}", n))
+            return b.apply(op, kind, x, b.select(outside, most, by))
+        outside = b.compare("ge", f"u{n}", b.convert(by, f"u{n}"), b.const(f"u{n}", n))
+        return b.select(
+            outside, b.const(kind, 0), b.apply(op, kind, x, b.select(outside, most, by))
+        )
+
+    return entrywise(low, eqn, args, function)
+
+
+# -- what passes unchanged --------------------------------------------------------------------
+
+
+@rule(
+    *("copy", "copy_p", "stop_gradient", "optimization_barrier", "nonbatchable", "nontraceable"),
+    *("nondifferentiable", "nondifferentiable_backward", "pvary", "sharding_constraint"),
+    *("unvmap_any", "unvmap_all", "unvmap_max"),
+)
+def _same(low: Lowering, eqn: Any, args: list[Array]) -> list[Array]:
+    if eqn.primitive.name.startswith("unvmap") and eqn.invars[0].aval.shape:
+        op = {"unvmap_any": "or", "unvmap_all": "and", "unvmap_max": "max"}[eqn.primitive.name]
+        return [_scalar(_total(low, op, kind_of(eqn.invars[0].aval.dtype), low.a.small(args[0])))]
+    return list(args)
+
+
+def _total(low: Lowering, op: str, kind: str, x: np.ndarray) -> Node:
+    nodes = x.ravel().tolist()
+    out = nodes[0]
+    for node in nodes[1:]:
+        out = low.b.apply(op, kind, out, node)
+    return out
+
+
+@rule("select_if_vmap")
+def _select_if_vmap(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+    return args[1]
+
+
+@rule("platform_index")
+def _platform_index(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+    for k, names in enumerate(eqn.params["platforms"]):
+        if names is None or "cpu" in names:
+            return low.a.constant(np.asarray(k, dtype=eqn.outvars[0].aval.dtype))
+    raise Unsupported("a program for other platforms")
+
+
+# -- reductions -------------------------------------------------------------------------------
+
+_REDUCE = {
+    "reduce_sum": "add",
+    "reduce_max": "max",
+    "reduce_min": "min",
+    "reduce_prod": "mul",
+    "reduce_and": "and",
+    "reduce_or": "or",
+    "reduce_xor": "xor",
+}
+
+
+def neutral(op: str, kind: str) -> Any:
+    """What a reduction begins with."""
+    if op in ("add", "or", "xor"):
+        return 0
+    if op == "mul":
+        return 1
+    if op == "and":
+        return True if kind == "b1" else -1
+    if is_float(kind):
+        return -math.inf if op == "max" else math.inf
+    if kind == "b1":
+        return op == "min"
+    n = bits(kind)
+    low, high = (-(1 << (n - 1)), (1 << (n - 1)) - 1) if is_signed(kind) else (0, (1 << n) - 1)
+    return low if op == "max" else high
+
+
+@rule(*_REDUCE)
+def _reduce(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+    op, kind = _REDUCE[eqn.primitive.name], kind_of(eqn.invars[0].aval.dtype)
+    axes, shape = eqn.params["axes"], eqn.outvars[0].aval.shape
+    if kind == "b1":
+        op = {"max": "or", "min": "and"}.get(op, op)
+    (x,) = args
+    first = low.b.const(kind, neutral(op, kind))
+    if not is_large(x) or x.size <= SMALL:
+        x = low.a.small(x)
+        columns = np.moveaxis(x, axes, range(len(axes))).reshape(-1, *shape)
+        out = np.empty(shape, object)
+        for index in np.ndindex(*shape):
+            nodes = columns[(slice(None), *index)]
+            total = nodes[0] if len(nodes) else first
+            for node in nodes[1:]:
+                total = low.b.apply(op, kind, total, node)
+            out[index] = total
+        return out
+    return reduced(low, x, axes, shape, lambda a, b: low.b.apply(op, kind, a, b), first)
+
+
+def reduced(
+    low: Lowering,
+    x: Array,
+    axes: Sequence[int],
+    shape: Sequence[int],
+    combine: Callable[[Node, Node], Node],
+    first: Node,
+) -> Array:
+    """A reduction of a large array, by loops."""
+    from .arrays import Stored, flat_index
+
+    b = low.b
+    out = Stored(low.a.new_buffer(first.kind, max(math.prod(shape), 1)), tuple(shape))
+    kept = [d for d in range(len(x.shape)) if d not in axes]
+
+    def one(index: list[Node]) -> None:
+        at = flat_index(b, index, shape)
+        b.store(out.buffer, at, first)
+
+        def term(inner: list[Node]) -> None:
+            full: list[Node] = [b.index(0)] * len(x.shape)
+            for d, i in zip(kept, index, strict=True):
+                full[d] = i
+            for d, i in zip(axes, inner, strict=True):
+                full[d] = i
+            b.store(out.buffer, at, combine(b.load(out.buffer, at), low.a.entry(x, full)))
+
+        low.a.for_each([x.shape[d] for d in axes], term)
+
+    low.a.for_each(shape, one)
+    return out
+
+
+@rule("argmax", "argmin")
+def _argmax(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+    """The first of the largest; NaN counts as larger than all."""
+    b, (axis,) = low.b, eqn.params["axes"]
+    kind, whole = kind_of(eqn.invars[0].aval.dtype), kind_of(eqn.params["index_dtype"])
+    op = "gt" if eqn.primitive.name == "argmax" else "lt"
+    x = low.a.small(args[0])
+    columns = np.moveaxis(x, axis, 0)
+    shape = columns.shape[1:]
+    out = np.empty(shape, object)
+    for index in np.ndindex(*shape):
+        best, at = columns[(0, *index)], b.const(whole, 0)
+        for k in range(1, len(columns)):
+            node = columns[(k, *index)]
+            better = b.compare(op, kind, node, best)
+            if is_float(kind):  # a number is never better than NaN, which is better than a number
+                undefined = b.compare("ne", kind, node, node)
+                fine = b.compare("eq", kind, best, best)
+                better = b.apply("and", "b1", b.apply("or", "b1", better, undefined), fine)
+            best = b.select(better, node, best)
+            at = b.select(better, b.const(whole, k), at)
+        out[index] = at
+    return out
+
+
+@rule("cumsum", "cumprod", "cummax", "cummin")
+def _cumulative(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+    kind = kind_of(eqn.invars[0].aval.dtype)
+    names = {"cumsum": "add", "cumprod": "mul", "cummax": "max", "cummin": "min"}
+    op = names[eqn.primitive.name]
+    x = np.moveaxis(low.a.small(args[0]), eqn.params["axis"], 0)
+    out = np.empty(x.shape, object)
+    order = range(len(x))[::-1] if eqn.params["reverse"] else range(len(x))
+    for index in np.ndindex(*x.shape[1:]):
+        total = None
+        for k in order:
+            node = x[(k, *index)]
+            total = node if total is None else low.b.apply(op, kind, total, node)
+            out[(k, *index)] = total
+    return np.moveaxis(out, 0, eqn.params["axis"])
+
+
+@rule("sort")
+def _sort(low: Lowering, eqn: Any, args: list[Array]) -> list[Array]:
+    """Numbers of one array by a network of exchanges, NaN last."""
+    if len(args) != 1 or args[0].size > 64:
+        raise Unsupported("sorting of many numbers")
+    kind, b = kind_of(eqn.invars[0].aval.dtype), low.b
+    x = np.moveaxis(np.array(low.a.small(args[0])), eqn.params["dimension"], 0)
+    for index in np.ndindex(*x.shape[1:]):
+        for end in range(len(x) - 1, 0, -1):
+            for k in range(end):
+                one, two = x[(k, *index)], x[(k + 1, *index)]
+                exchange = b.compare("gt", kind, one, two)
+                if is_float(kind):
+                    first, second = (b.compare("ne", kind, y, y) for y in (one, two))
+                    late = b.apply("and", "b1", first, b.apply("not", "b1", second))
+                    exchange = b.apply("or", "b1", exchange, late)
+                x[(k, *index)] = b.select(exchange, two, one)
+                x[(k + 1, *index)] = b.select(exchange, one, two)
+    return [np.moveaxis(x, 0, eqn.params["dimension"])]

@@ -1,0 +1,160 @@
+"""A jaxpr as a program of this machine: taken apart, written down, compiled, called."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import algebra, moving, primitives  # noqa: F401  they register what primitives become
+from .arrays import SMALL, Stored
+from .llvm import Emitter
+from .lowering import MOST, Lowering
+from .machine import Loaded, load, object_code
+from .operations import DTYPES, Block, Buffer, Node, Unsupported, kind_of
+
+QUICK = 3000  # operations up to which code is optimised as well as it can be
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The arrays of a program: (kind, shape) of those that go in; (kind, shape, whether it has to
+    be zero at first) of those that come out; the room for others in bytes; how many operations."""
+
+    inputs: tuple[tuple[str, tuple[int, ...]], ...]
+    outputs: tuple[tuple[str, tuple[int, ...], bool], ...]
+    room: int
+    operations: int
+
+
+def written(closed: Any, *, once: bool = False) -> tuple[str, Layout]:
+    """A closed jaxpr in LLVM's language. Raises `Unsupported` where it is better left to XLA."""
+    low = Lowering()
+    jaxpr = closed.jaxpr
+    if low.weight(jaxpr) > 20 * MOST:
+        raise Unsupported("many operations")
+    inputs, args = [], []
+    for k, var in enumerate(jaxpr.invars):
+        kind, size = kind_of(var.aval.dtype), math.prod(var.aval.shape)
+        buffer = Buffer(kind, size, "input", k)
+        low.a.buffers.append(buffer)
+        inputs.append((kind, tuple(var.aval.shape)))
+        stored = Stored(buffer, tuple(var.aval.shape))
+        args.append(low.a.small(stored) if size <= SMALL else stored)
+    results = low.run(jaxpr, closed.consts, args)
+    outputs, taken = [], set()
+    for k, (var, x) in enumerate(zip(jaxpr.outvars, results, strict=True)):
+        kind, shape = kind_of(var.aval.dtype), tuple(var.aval.shape)
+        zeroed = False
+        x = low.settled(x)
+        own = isinstance(x, Stored) and x.buffer.place == "scratch" and x.buffer not in taken
+        if own and not x.buffer.shared:
+            zeroed = _starts_with_zeros(low.b.main, x.buffer)
+            x.buffer.place, x.buffer.data = "output", k
+            taken.add(x.buffer)
+        else:
+            buffer = Buffer(kind, math.prod(shape), "output", k)
+            low.a.buffers.append(buffer)
+            if isinstance(x, Stored):
+                low.b.copy(buffer, x.buffer)
+            else:
+                low.a.write(buffer, x.ravel().tolist())
+        outputs.append((kind, shape, zeroed))
+    _mark(low.b.main, low.a.buffers)
+    emitter = Emitter(low.a.buffers, len(inputs), len(outputs))
+    emitter.block(low.b.main)
+    text = emitter.text()
+    return text, Layout(tuple(inputs), tuple(outputs), emitter.scratch, low.b.count)
+
+
+def _starts_with_zeros(main: Block, buffer: Buffer) -> bool:
+    """Whether all that is done first to a buffer is to fill it with zeros; then that is left out,
+    and the array is handed over empty, which costs nothing."""
+    for at, node in enumerate(main.code):
+        if node.op == "zero" and node.data is buffer:
+            del main.code[at]
+            return True
+    return False
+
+
+def _mark(main: Block, buffers: list[Buffer]) -> None:
+    """Find what is needed: all that outputs, loops and branches depend on."""
+    stores: dict[Buffer, list[Node]] = {}
+    waiting: list[Any] = []
+
+    def scan(block: Block) -> None:
+        for node in block.code:
+            op, data = node.op, node.data
+            if op == "store":
+                stores.setdefault(data, []).append(node)
+            elif op == "copy":
+                stores.setdefault(data[0], []).append(node)
+            elif op == "call":
+                waiting.extend(data[2])
+            elif op == "while":
+                waiting.append(data.going)
+                scan(data.condition)
+                scan(data.body)
+            elif op == "switch":
+                waiting.append(data.which)
+                for inner in data.blocks:
+                    scan(inner)
+            elif op == "for":
+                scan(data.body)
+
+    scan(main)
+    waiting.extend(x for x in buffers if x.place == "output")
+    while waiting:
+        x = waiting.pop()
+        if x.live:
+            continue
+        x.live = True
+        if isinstance(x, Buffer):
+            for node in stores.get(x, ()):
+                waiting.extend(node.args if node.op == "store" else (node.data[1],))
+        elif x.op != "const":
+            waiting.extend(x.args)
+            if x.op == "load":
+                waiting.append(x.data)
+
+
+class Program:
+    """A compiled program: called with arrays, returns arrays."""
+
+    def __init__(self, code: bytes, layout: Layout):
+        self.code, self.layout = code, layout
+        self._loaded: Loaded = load(code)
+        self._call = self._loaded.call
+        self._kinds = [DTYPES[kind] for kind, _ in layout.inputs]
+        self._outputs = [
+            (shape, DTYPES[kind], np.zeros if zeroed else np.empty)
+            for kind, shape, zeroed in layout.outputs
+        ]
+
+    def __call__(self, leaves: Any) -> list[np.ndarray]:
+        given = [
+            x
+            if type(x) is np.ndarray and x.dtype == kind and x.flags.c_contiguous
+            else np.ascontiguousarray(x, dtype=kind)
+            for x, kind in zip(leaves, self._kinds, strict=True)
+        ]
+        out = [make(shape, kind) for shape, kind, make in self._outputs]
+        table = np.array([x.__array_interface__["data"][0] for x in given], dtype=np.uint64)
+        results = np.array([x.__array_interface__["data"][0] for x in out], dtype=np.uint64)
+        room = np.empty(self.layout.room + 64, np.uint8)
+        at = room.__array_interface__["data"][0]
+        self._call(
+            table.__array_interface__["data"][0],
+            results.__array_interface__["data"][0],
+            at + (-at) % 64,
+        )
+        return out
+
+
+def compiled(closed: Any, *, once: bool = False) -> Program:
+    """A closed jaxpr as a program; `once` asks for quick compilation rather than quick code."""
+    text, layout = written(closed)
+    level = 1 if once or layout.operations > QUICK else 2
+    return Program(object_code(text, level), layout)
