@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._memory import Memory
+from .compiler import native
 from .events import Event, Watch
 from .formulation import StepContext
 from .integrator import StabilizedSolver
@@ -205,9 +206,7 @@ def _compiled(system: Hashable, rest: Hashable) -> tuple[Any, Any]:
     def advance(arrays: Any, *given: Any) -> Segment:
         return _advance(method(arrays), *given)
 
-    # `begin` runs once: it is compiled quickly rather than well
-    quick = {"xla_backend_optimization_level": 0}
-    return jax.jit(begin, compiler_options=quick), jax.jit(advance, static_argnums=(4, 5))
+    return native(begin, once=True), native(advance, static=(4, 5))
 
 
 @dataclass
@@ -231,7 +230,7 @@ class Program:
 
         def prepared() -> _Prepared:
             system = _Parts.of(method.system)
-            arrays = tuple(jnp.asarray(x) for x in system.arrays)
+            arrays = tuple(np.asarray(x) for x in system.arrays)
             return _Prepared(arrays, *_compiled(system.rest, others.rest))
 
         self._parts = _prepared.of(method.system, others.rest, prepared)

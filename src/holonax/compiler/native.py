@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -12,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from . import machine
+from . import fingerprint, machine, store, trees
 from .operations import Unsupported
 
 
@@ -29,6 +31,7 @@ class Counts:
 
 
 counts = Counts()
+QUICK = 8000  # operations up to which code is optimised as well as it can be
 
 
 class Native:
@@ -85,20 +88,65 @@ class Native:
         if machine.binding() is None:
             _warn_once()
             raise Unsupported("llvmlite is not installed")
-        from .program import compiled
+        from .program import Layout, Program, object_code, written
 
-        shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves]
+        key = self._key(args, leaves, tree)
+        found = None if key is None else store.read(key)
+        if found is not None:
+            said, code = found
+            if "left_to_xla" in said:
+                raise Unsupported(said["left_to_xla"])
+            with contextlib.suppress(trees.Undescribed, AttributeError, ImportError):
+                program, shape = Program(code, Layout.of(said["layout"])), said["tree"]
+                trees.rebuilt(shape, itertools.repeat(None))
+                counts.read += 1
+                return lambda leaves: trees.rebuilt(shape, iter(program(leaves)))
 
         def flat(*leaves: Any) -> Any:
             return self.function(*self._arguments(args, tree.unflatten(leaves)))
 
+        shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves]
         closed, shape = jax.make_jaxpr(flat, return_shape=True)(*shapes)
         counts.traced += 1
-        program = compiled(closed, once=self._once)
-        counts.compiled += 1
-        counts.operations += program.layout.operations
+        try:
+            text, layout = written(closed)
+        except Unsupported as reason:
+            if key is not None:
+                store.write(key, {"left_to_xla": str(reason)}, b"")
+            raise
+        level = 1 if self._once or layout.operations > QUICK else 2
+        by_text = fingerprint.fingerprint("text", machine.processor(), text, level)
+        found = store.read(by_text)
+        code = object_code(text, level) if found is None else found[1]
+        program = Program(code, layout)
+        counts.compiled += found is None
+        counts.operations += layout.operations
+        try:
+            if key is None:
+                raise trees.Undescribed
+            store.write(key, {"layout": layout.said(), "tree": trees.described(shape)}, code)
+        except trees.Undescribed:
+            if found is None:
+                store.write(by_text, {}, code)
         out = jax.tree.structure(shape)
         return lambda leaves: out.unflatten(program(leaves))
+
+    def _key(self, args: Any, leaves: list[np.ndarray], tree: Any) -> str | None:
+        """What the program is kept under, known before it is traced; None where it is not."""
+        if store.folder() is None:
+            return None
+        try:
+            return fingerprint.fingerprint(
+                fingerprint.of_installation(),
+                machine.processor(),
+                self._once,
+                self.function,
+                [args[i] for i in self._static],
+                tree,
+                [(x.shape, x.dtype.str) for x in leaves],
+            )
+        except fingerprint.Unknown:
+            return None
 
 
 def native(function: Any = None, *, static: Sequence[int] = (), once: bool = False) -> Any:

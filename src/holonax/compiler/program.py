@@ -12,10 +12,9 @@ from . import algebra, moving, primitives  # noqa: F401  they register what prim
 from .arrays import SMALL, Stored
 from .llvm import Emitter
 from .lowering import MOST, Lowering
-from .machine import Loaded, load, object_code
+from .machine import Loaded, load
+from .machine import object_code as object_code
 from .operations import DTYPES, Block, Buffer, Node, Unsupported, kind_of
-
-QUICK = 3000  # operations up to which code is optimised as well as it can be
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,23 @@ class Layout:
     room: int
     operations: int
 
+    def said(self) -> list[Any]:
+        """As plain data."""
+        return [self.inputs, self.outputs, self.room, self.operations]
 
-def written(closed: Any, *, once: bool = False) -> tuple[str, Layout]:
+    @staticmethod
+    def of(said: list[Any]) -> Layout:
+        """From plain data."""
+        inputs, outputs, room, operations = said
+        return Layout(
+            tuple((kind, tuple(shape)) for kind, shape in inputs),
+            tuple((kind, tuple(shape), zeroed) for kind, shape, zeroed in outputs),
+            room,
+            operations,
+        )
+
+
+def written(closed: Any) -> tuple[str, Layout]:
     """A closed jaxpr in LLVM's language. Raises `Unsupported` where it is better left to XLA."""
     low = Lowering()
     jaxpr = closed.jaxpr
@@ -151,10 +165,3 @@ class Program:
             at + (-at) % 64,
         )
         return out
-
-
-def compiled(closed: Any, *, once: bool = False) -> Program:
-    """A closed jaxpr as a program; `once` asks for quick compilation rather than quick code."""
-    text, layout = written(closed)
-    level = 1 if once or layout.operations > QUICK else 2
-    return Program(object_code(text, level), layout)

@@ -129,10 +129,8 @@ class PostStabilized(OdeFormulation):
         def again(_: Any, state: State) -> State:
             return once(state, first.moved(*state, t, self.freeze))
 
-        if self.passes == 1 or first.here.in_scalars:
+        if self.passes <= 2:
             state = once((q, v), first)
-            for n in range(1, self.passes):
-                state = again(n, state)
-            return state
-        # One body for all passes (the first evaluates F where `first` did) compiles faster.
+            return state if self.passes == 1 else again(1, state)
+        # One body for many passes (the first evaluates F where `first` did) compiles faster.
         return jax.lax.fori_loop(0, self.passes, again, (q, v))

@@ -28,7 +28,6 @@ from jax.core import Tracer
 from ..formulation.base import StepContext
 from ..formulation.partitioning import CoordinatePartitioning
 from ..system.base import Array
-from ..system.small_newton import is_small, newton_change
 from ..system.tangent_blocks import StepWeights
 from .base import FullState
 from .implicit import ImplicitStep
@@ -148,29 +147,22 @@ class _NewmarkFamily(ImplicitStep):
         system, formulation = context.system, context.formulation
         c, h = self._coefficients(), context.dt
         ratio = c.gamma / (c.beta * h)
-        if not formulation.has_structure:
+        if not (formulation.has_structure and system.has_structure):
             return None
 
         def at(x: tuple[Array, Array]) -> tuple[Array, Array, StepWeights]:
             _, d, v = moved(x[0])
             return system.retract(y0.q, d), v, StepWeights(reach, ratio, h, d)
 
-        def change(x: tuple[Array, Array]) -> Any:
-            q, v, weights = at(x)
-            return newton_change(system, t1, q, v, *x, weights)
-
         def prepare(x: tuple[Array, Array]) -> Any:
             q, v, weights = at(x)
-            return system.newton_factor(q, v, t1, x[1], weights, formulation.augmentation)
+            return system.newton_factor(q, v, t1, *x, weights, formulation.augmentation)
 
         def solve(factor: Any, value: tuple[Array, Array]) -> tuple[Array, Array]:
             d, z = factor.solve(reach * value[0], value[1])
             return d / reach, z / reach
 
-        small = formulation.augmentation is None and is_small(system, y0.v.size)
-        if small and not self.modified and jax.eval_shape(change, (y0.a, y0.z)) is not None:
-            return Linear(prepare, solve, change)
-        return Linear(prepare, solve) if system.has_structure else None
+        return Linear(prepare, solve)
 
     def statistics(self, solver_state: Any) -> dict[str, int]:
         return solver_state.counts.statistics()

@@ -61,12 +61,11 @@ class Linear(NamedTuple):
     """How Newton's linear equations are solved where their matrix has a structure.
 
     `prepare(x)` factors the matrix at the unknowns x (pytrees as `start`), `solve(factor, value)`
-    gives the change of the unknowns that takes `value` away. `change(x)` does all of it at once.
+    gives the change of the unknowns that takes `value` away.
     """
 
     prepare: Callable[[Any], Any]
     solve: Callable[[Any, Any], Any]
-    change: Callable[[Any], Any] | None = None
 
 
 class _Iterate(NamedTuple):
@@ -138,11 +137,8 @@ def newton(
 
     def solve(equations: Any, x: Array) -> tuple[Array, Any]:
         def body(now: _Iterate) -> _Iterate:
-            if linear is not None and linear.change is not None and not modified:
-                step = ravel_pytree(linear.change(unravel(now.x)))[0]
-            else:
-                factor, matrix = kept if modified else prepared(now.x)
-                step = correction(factor, matrix, now.x)
+            factor, matrix = kept if modified else prepared(now.x)
+            step = correction(factor, matrix, now.x)
             new = now.x - step
             # scaled unknowns are displacements, whose rounding is that of the configuration
             inner, change = relative(step / columns, new / columns)

@@ -4,8 +4,10 @@ from .block import BlockCholesky as BlockCholesky
 from .block import BlockFactor as BlockFactor
 from .block_lu import BlockLU as BlockLU
 from .block_lu import BlockLUFactor as BlockLUFactor
+from .block_lu import DenseBlockLU as DenseBlockLU
 from .elimination import Elimination as Elimination
 from .elimination import eliminate as eliminate
+from .elimination import minimum_degree as minimum_degree
 from .small import CholeskyFactor as CholeskyFactor
 from .small import LUFactor as LUFactor
 from .small import cholesky as cholesky

@@ -1,12 +1,12 @@
 """Dense algebra for small matrices inside compiled time loops: S x = b and A x = b without LAPACK.
 
-A call into LAPACK (or any other custom call) keeps XLA from compiling a small time loop as one
-function, which costs far more than the arithmetic. So small matrices are factored by traced
-arithmetic, in the form that was measured fastest for their size:
+Small matrices are factored by traced arithmetic, so that a compiler that takes arrays apart into
+scalars sees their zeros and leaves out what follows from them: a matrix whose rows come in a good
+order of elimination costs no more than its structure asks for.
 
     n <= 6     every entry its own variable (Cholesky only)
-    n <= 13    unrolled over columns, each step a rank-one update of what is left
-    n <= 32    the same as a loop over columns in place, so that the program stays short
+    n <= 40    unrolled over columns, each step a rank-one update of what is left; n <= 13 with row
+               exchanges, which have no structure, and n <= 72 for LU without
     above      LAPACK
 
 Factoring and solving are separate, so that a factor serves several right-hand sides. Neither is
@@ -24,8 +24,10 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 _ENTRIES_MAX = 6
-_COLUMNS_MAX = 13
-_LOOP_MAX = 32
+_COLUMNS_MAX = 40
+_EXCHANGED_MAX = 13
+_PLAIN_MAX = 72
+_PRODUCT_MAX = 32
 
 
 class CholeskyFactor(eqx.Module):
@@ -56,8 +58,6 @@ def cholesky(S: Array) -> CholeskyFactor:
         parts = tuple(ldl_entries([[frozen[i, j] for j in range(i + 1)] for i in range(n)]))
     elif n <= _COLUMNS_MAX:
         parts = _ldl_columns(frozen)
-    elif n <= _LOOP_MAX:
-        parts = _ldl_loop(frozen)
     else:
         parts = (jnp.linalg.cholesky(frozen, symmetrize_input=False),)
     return CholeskyFactor(S, parts)
@@ -74,8 +74,6 @@ def cholesky_solve(factor: CholeskyFactor, b: Array) -> Array:
             return jnp.stack(ldl_entries_solve(parts, [b[i] for i in range(n)]))
         if n <= _COLUMNS_MAX:
             return _ldl_columns_solve(parts, b)
-        if n <= _LOOP_MAX:
-            return _ldl_loop_solve(parts, b)
         return _lapack_cholesky_solve(parts[0], b)
 
     # The derivative, too, reads the lower triangle only.
@@ -97,10 +95,8 @@ def lu(A: Array, *, pivot: bool = True) -> LUFactor:
     """
     n = _order(A)
     frozen = lax.stop_gradient(A)
-    if n <= _COLUMNS_MAX:
+    if n <= (_EXCHANGED_MAX if pivot else _PLAIN_MAX):
         return LUFactor(A, *_lu_columns(frozen, pivot))
-    if n <= _LOOP_MAX or not pivot:
-        return LUFactor(A, *_lu_loop(frozen, pivot))
     packed, _, order = lax.linalg.lu(frozen)
     return LUFactor(A, (packed,), (packed,), 1 / jnp.diagonal(packed), (order,))
 
@@ -112,10 +108,8 @@ def lu_solve(factor: LUFactor, b: Array) -> Array:
     frozen = lax.stop_gradient(factor)
 
     def substitute(b: Array, transposed: bool) -> Array:
-        if n <= _COLUMNS_MAX:
+        if len(frozen.lower) == n:
             method = _lu_columns_solve_transposed if transposed else _lu_columns_solve
-        elif n <= _LOOP_MAX or not frozen.exchange:
-            method = _lu_loop_solve_transposed if transposed else _lu_loop_solve
         else:
             method = _lapack_lu_solve_transposed if transposed else _lapack_lu_solve
         return method(frozen, b)
@@ -243,105 +237,6 @@ def _lu_columns_solve_transposed(factor: LUFactor, b: Array) -> Array:
     return x
 
 
-# A loop over columns in place.
-
-
-def _ldl_loop(S: Array) -> tuple[Array, ...]:
-    n = S.shape[0]
-    index = jnp.arange(n)
-
-    # Row k right of the diagonal is left alone after step k: it keeps D Lᵀ.
-    def eliminate(k: Array, A: Array) -> Array:
-        row = jnp.where(index > k, A[k], 0)
-        column = row * _reciprocal_if_positive(A[k, k])
-        column, row = lax.optimization_barrier((column, row))
-        return A - _outer(column, row)
-
-    lower = jnp.tril(S)
-    A = lax.fori_loop(0, n - 1, eliminate, lower + jnp.tril(lower, -1).T)
-    reciprocals = _reciprocal_if_positive(jnp.diagonal(A))
-    return jnp.triu(_scale_rows(reciprocals, A), 1), reciprocals
-
-
-def _ldl_loop_solve(parts: tuple[Array, ...], b: Array) -> Array:
-    rows, reciprocals = parts
-    return _backward(rows, _scale_rows(reciprocals, _forward(rows, b)))
-
-
-def _lu_loop(A: Array, pivot: bool):
-    n = A.shape[0]
-    index = jnp.arange(n)
-
-    # Row k of `lower` receives the multipliers of step k. They are not exchanged by later steps;
-    # instead the substitution exchanges as the elimination did.
-    def eliminate(k: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        A, lower, exchange = carry
-        row, column = A[k], A[:, k]
-        if pivot:
-            chosen = _largest(jnp.where(index < k, 0, column), start=k)
-            column = _exchange(column, k, chosen)
-            A = jnp.where((index == chosen)[:, None], row, A).at[k].set(A[chosen])
-            row = A[k]
-            exchange = exchange.at[k].set(chosen)
-        below = jnp.where(index > k, column / row[k], 0)
-        right = jnp.where(index > k, row, 0)
-        below, right = lax.optimization_barrier((below, right))
-        return A - _outer(below, right), lower.at[k].set(below), exchange
-
-    start = (A, jnp.zeros_like(A), jnp.zeros(n, jnp.int32))
-    A, lower, exchange = lax.fori_loop(0, n, eliminate, start)
-    reciprocals = 1 / jnp.diagonal(A)
-    upper = jnp.triu(_scale_rows(reciprocals, A), 1)
-    return (lower,), (upper,), reciprocals, (exchange,) if pivot else ()
-
-
-def _lu_loop_solve(factor: LUFactor, b: Array) -> Array:
-    (lower,), (upper,) = factor.lower, factor.upper
-
-    def step(k: Array, y: Array) -> Array:
-        if factor.exchange:
-            y = _exchange(y, k, factor.exchange[0][k])
-        return y - _outer(lower[k], y[k])
-
-    y = lax.fori_loop(0, b.shape[0] - 1, step, b)
-    return _backward(upper, _scale_rows(factor.reciprocals, y))
-
-
-def _lu_loop_solve_transposed(factor: LUFactor, b: Array) -> Array:
-    (lower,), (upper,) = factor.lower, factor.upper
-    n = b.shape[0]
-
-    def step(m: Array, x: Array) -> Array:
-        k = n - 2 - m
-        x = x.at[k].add(-_inner(lower[k], x))
-        return _exchange(x, k, factor.exchange[0][k]) if factor.exchange else x
-
-    y = _scale_rows(factor.reciprocals, _forward(upper, b))
-    return lax.fori_loop(0, n - 1, step, y)
-
-
-def _exchange(x: Array, i: Array, j: Array) -> Array:
-    """x with entries i and j exchanged."""
-    index = jnp.arange(x.shape[0]).reshape((-1,) + (1,) * (x.ndim - 1))
-    return jnp.where(index == i, x[j], jnp.where(index == j, x[i], x))
-
-
-def _forward(upper: Array, b: Array) -> Array:
-    """Solve Uᵀ y = b for unit upper triangular U, its diagonal stored as zero."""
-    return lax.fori_loop(0, b.shape[0] - 1, lambda k, y: y - _outer(upper[k], y[k]), b)
-
-
-def _backward(upper: Array, y: Array) -> Array:
-    """Solve U x = y for unit upper triangular U, its diagonal stored as zero."""
-    n = y.shape[0]
-
-    def step(m: Array, x: Array) -> Array:
-        k = n - 2 - m
-        return x.at[k].add(-_inner(upper[k], x))
-
-    return lax.fori_loop(0, n - 1, step, y)
-
-
 # LAPACK.
 
 
@@ -398,7 +293,7 @@ def _inner(row: Array, x: Array) -> Array:
 def _product(A: Array, x: Array) -> Array:
     """A x. Written out for small n: XLA calls a library for a product, which leaves the loop."""
     n = A.shape[0]
-    if n > _LOOP_MAX:
+    if n > _PRODUCT_MAX:
         return A @ x
     return sum((_outer(A[:, j], x[j]) for j in range(1, n)), _outer(A[:, 0], x[0]))
 
@@ -407,9 +302,9 @@ def _prepend(first: Array, rest: Array) -> Array:
     return lax.optimization_barrier(jnp.concatenate([first[None], rest]))
 
 
-def _largest(column: Array, start: Array | int = 0) -> Array:
-    """Index of the entry of largest magnitude, not below `start` even if all are zero or NaN."""
-    return jnp.maximum(jnp.argmax(jnp.abs(column)), start).astype(jnp.int32)
+def _largest(column: Array) -> Array:
+    """Index of the entry of largest magnitude."""
+    return jnp.argmax(jnp.abs(column)).astype(jnp.int32)
 
 
 def _bring_up(A: Array, chosen: Array) -> tuple[Array, Array]:

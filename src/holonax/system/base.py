@@ -13,7 +13,7 @@ differentiated; its structure is static.
 from __future__ import annotations
 
 import abc
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -59,9 +59,6 @@ class ConstraintFactor(abc.ABC):
 
 class Configuration:
     """A system at one (q, t), for what is evaluated there together."""
-
-    # Whether a program is written out in scalars, so that short loops are better unrolled.
-    in_scalars: ClassVar[bool] = False
 
     def __init__(self, system: System, q: Array, t: Array):
         self.system, self.q, self.t = system, q, t
@@ -213,7 +210,7 @@ class System(eqx.Module):
         return measured(self.mass_matrix(q)), measured(damping), measured(stiffness)
 
     def newton_factor(
-        self, q: Array, v: Array, t: Array, lam: Array, step: Any, augment: Any = None
+        self, q: Array, v: Array, t: Array, a: Array, lam: Array, step: Any, augment: Any = None
     ) -> Any:
         """Newton's matrix of an implicit step on the equations of motion with constraints of
         position level (non-holonomic ones of velocity level), factored by its structure, for
@@ -223,11 +220,6 @@ class System(eqx.Module):
     @property
     def has_structure(self) -> bool:
         """Whether Newton's matrix is solved by its structure, with `newton_factor`."""
-        return False
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether q' = v, and Newton's matrix may be eliminated without row exchanges."""
         return False
 
     def sturdier(self) -> System | None:

@@ -17,16 +17,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax.lax import optimization_barrier
 
-from ..linalg import BlockCholesky, cholesky, cholesky_solve
+from ..linalg import BlockCholesky, cholesky, cholesky_solve, minimum_degree
 from .base import Array, ConstraintFactor, Rows
 from .dense import PROXIMAL, dependent_multipliers, is_zero, proximal_scale
 from .elements import Group, Scatter, Table, take
 
-DENSE_ROWS = 24  # up to this many constraint rows the Schur complement is factored dense
+DENSE_ROWS = 40  # up to this many constraint rows the Schur complement is factored dense
 
 
 class DenseSchur(eqx.Module):
-    """A small Schur complement gathered from its blocks into a dense matrix."""
+    """A small Schur complement gathered from its blocks into a dense matrix, in an order of
+    elimination with little fill."""
 
     joints: int = eqx.field(static=True)
     size: int = eqx.field(static=True)
@@ -36,8 +37,10 @@ class DenseSchur(eqx.Module):
     @staticmethod
     def plan(groups: Sequence[Group], edges: np.ndarray, size: int) -> DenseSchur:
         """For joints with the rows of `groups` and off-diagonal blocks at `edges`."""
-        rows = [(r, j) for j, m in enumerate(_rows_of(groups)) for r in range(m)]
-        joints, count = len(_rows_of(groups)), len(edges)
+        counts = _rows_of(groups)
+        joints, count = len(counts), len(edges)
+        order = minimum_degree(joints, edges)[0].tolist()
+        rows = [(r, j) for j in order for r in range(counts[j])]
         at = {(int(i), int(j)): e for e, (i, j) in enumerate(edges)}
         offset, missing = size * size * joints, size * size * (joints + count)
 

@@ -7,9 +7,11 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jax.lax import fori_loop, optimization_barrier
 
-from ..linalg import cholesky, cholesky_solve
+from ..linalg import cholesky, cholesky_solve, lu, lu_solve
 from .base import Array, ConstraintFactor
 
+# A solution whose residual is larger than this, relative to its terms, is refused.
+REJECTED = 1e-7
 # Relative size of the proximal term for dependent constraints, and its refinement passes; see
 # `dependent_multipliers`.
 PROXIMAL = 3e-7
@@ -71,6 +73,43 @@ class DenseFactor(ConstraintFactor):
         if self._rows == 0:
             return jnp.zeros((self._jacobian.shape[1],), lam.dtype)
         return self._spreader @ lam
+
+
+class DenseTangent:
+    """Newton's matrix of an implicit step on generalized coordinates, without row exchanges:
+
+        [ K  C^T ] [dx]
+        [ C   0  ] [dl]
+
+    Coordinates are eliminated first, then multipliers; with `augment`, that many times C^T C,
+    scaled by the size of K, is added to K, and as much to the right-hand side.
+    """
+
+    def __init__(self, K: Array, C: Array, augment: Array | float | None = None):
+        self._K, self._C = K, C
+        self._pull = 0.0
+        if augment is not None:
+            self._pull = augment * jnp.mean(jnp.abs(jnp.diagonal(K)))
+            K = K + self._pull * (C.T @ C)
+        self._motion = lu(K, pivot=False)
+        self._rows = C.shape[0]
+        if self._rows:
+            self._spread = lu_solve(self._motion, C.T)
+            self._schur = lu(C @ self._spread, pivot=False)
+
+    def solve(self, motion: Array, constraints: Array) -> tuple[Array, Array]:
+        """(dx, dl) for right-hand sides of the equations of motion and the constraints; not a
+        number where the solution fails its check."""
+        if not self._rows:
+            return lu_solve(self._motion, motion), constraints
+        free = lu_solve(self._motion, motion + self._pull * (self._C.T @ constraints))
+        dl = lu_solve(self._schur, self._C @ free - constraints)
+        dx = free - self._spread @ dl
+        pull = self._C.T @ dl
+        rest = motion - self._K @ dx - pull
+        big = lambda x: jnp.max(jnp.abs(x), initial=0.0)  # noqa: E731
+        fine = big(rest) <= REJECTED * jnp.maximum(big(pull), big(motion))
+        return jnp.where(fine, dx, jnp.nan), dl
 
 
 def proximal_scale(diagonal: Array) -> Array:

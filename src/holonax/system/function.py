@@ -14,11 +14,11 @@ from jax.core import Tracer
 from jax.lax import optimization_barrier
 
 from .._messages import listed, shown
-from .base import Array, Configuration, Metric, Rows, System
-from .dense import DenseFactor, inverse_mass
-from .small import configuration
+from .base import Array, Metric, Rows, System
+from .dense import DenseFactor, DenseTangent, inverse_mass
+from .tangent_blocks import StepWeights
 
-_UNROLLED = 16  # up to this many coordinates Jacobian columns are separate jvps
+_UNROLLED = 16  # up to this many coordinates Jacobian columns are separate, their zeros seen
 
 
 def _columns(fun: Callable[[Array], Array], x: Array) -> Array:
@@ -134,8 +134,8 @@ class FunctionSystem(System):
         return self._nonholonomic is not None
 
     @property
-    def is_flat(self) -> bool:
-        return not self._sturdy
+    def has_structure(self) -> bool:
+        return not (self._sturdy or self._redundant or self._nonholonomic is not None)
 
     def sturdier(self) -> FunctionSystem | None:
         return None if self._sturdy else _replaced(self, _sturdy=True)
@@ -251,8 +251,24 @@ class FunctionSystem(System):
         jacobian, mass = optimization_barrier((jacobian, mass))
         return DenseFactor(jacobian, inverse_mass(mass), shift, redundant=self._redundant)
 
-    def at(self, q: Array, t: Array) -> Configuration:
-        return configuration(self, q, t)
+    def newton_factor(
+        self,
+        q: Array,
+        v: Array,
+        t: Array,
+        a: Array,
+        lam: Array,
+        step: StepWeights,
+        augment: Any = None,
+    ) -> DenseTangent:
+        def motion(q: Array, v: Array) -> Array:
+            inertia = self.momentum(q, a) - self.force(q, v, t)
+            return inertia + self.constraint_force(q, t, lam)
+
+        stiffness = _columns(lambda x: motion(x, v), q)
+        damping = _columns(lambda x: motion(q, x), v)
+        K = self.mass_matrix(q) + step.reach * (stiffness + step.ratio * damping)
+        return DenseTangent(K, self.jacobian(q, t), augment)
 
     def coordinate_names(self, n: int) -> list[str]:
         return _names(self._coordinate_names, "coordinate", "q", n)

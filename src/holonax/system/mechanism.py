@@ -17,10 +17,9 @@ import numpy as np
 
 from .._messages import listed, shown
 from .assembly import BodySet
-from .base import Array, Configuration, ConstraintFactor, Metric, Rows, System
+from .base import Array, ConstraintFactor, Metric, Rows, System
 from .elements import Group
 from .frames import PlanarFrame
-from .small import configuration
 from .tangent_blocks import StepWeights, force_diagonals
 
 
@@ -307,15 +306,6 @@ class Mechanism(System):
     def has_structure(self) -> bool:
         return all(s.tangent is not None for s in self.sets)
 
-    @property
-    def is_flat(self) -> bool:
-        return self._in_scalars and all(s.frame is PlanarFrame for s in self.sets)
-
-    @property
-    def _in_scalars(self) -> bool:
-        """Whether equations may be written out in scalars: no solver was asked for by name."""
-        return all(s.tangent is not None and s.tangent.quick for s in self.sets)
-
     def sturdier(self) -> Mechanism | None:
         quick = [s.tangent is not None and (s.tangent.quick or s.tangent.alone) for s in self.sets]
         if not any(quick):
@@ -327,7 +317,14 @@ class Mechanism(System):
         return replace(self, sets=tuple(sets))
 
     def newton_factor(
-        self, q: Array, v: Array, t: Array, lam: Array, step: StepWeights, augment: Any = None
+        self,
+        q: Array,
+        v: Array,
+        t: Array,
+        a: Array,
+        lam: Array,
+        step: StepWeights,
+        augment: Any = None,
     ) -> Any:
         factors = [
             s.newton_factor(x, y, t, z, step._replace(turn=turn), augment, self.redundant)
@@ -341,9 +338,6 @@ class Mechanism(System):
             )
         ]
         return factors[0] if len(factors) == 1 else _SumTangent(self, factors)
-
-    def at(self, q: Array, t: Array) -> Configuration:
-        return configuration(self, q, t) if self._in_scalars else Configuration(self, q, t)
 
     # -- names ---------------------------------------------------------------------------
 

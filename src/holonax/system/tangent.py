@@ -32,13 +32,12 @@ from jax.core import Tracer
 
 from .base import Array
 from .blocks import BlockPlan
+from .dense import REJECTED
 from .elements import Group, Table
 from .frames import PlanarFrame
 from .tangent_blocks import Blocks, Coupling, moving_nodes, product, times
 from .tangent_solvers import EachBody, Together, joint_elimination, whole_elimination
 
-# A solution whose residual is larger than this, relative to its terms, is refused.
-REJECTED = 1e-7
 # Masses that differ more than this are not trusted to the elimination of each body by itself.
 _LIGHT = 1e-8
 

@@ -11,12 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.lax import optimization_barrier
 
-from ..linalg import BlockCholesky, BlockLU, lu, lu_solve
+from ..linalg import BlockCholesky, BlockLU, DenseBlockLU, lu, lu_solve, minimum_degree
 from .base import Array
 from .blocks import BlockPlan
 from .elements import Group, Scatter, Table, take
 from .tangent_blocks import Blocks, Coupling, by_body, whole
 
+# Up to this many rows of bodies and joints together are gathered into one dense matrix.
+DENSE_BLOCKS = 72
 _PROXIMAL = 1e-10  # relative size of what is added for dependent constraints
 
 
@@ -134,7 +136,8 @@ def joint_elimination(plan: BlockPlan, joints: Sequence[Group]) -> _SchurPlan | 
     pair = {e: (a % J, b % J) for e, a, b in zip(plan.edge, plan.left, plan.right, strict=True)}
     edges = np.array([pair[e] for e in range(E)], dtype=np.int64).reshape(-1, 2)
     counts = [g.rows for g in joints for _ in range(g.n)]
-    rows = [(r, j) for j, m in enumerate(counts) for r in range(m)]
+    order = minimum_degree(J, edges)[0].tolist()
+    rows = [(r, j) for j in order for r in range(counts[j])]
     if isinstance(plan.solver, BlockCholesky):
         return _SchurPlan(BlockLU.plan(J, edges, size), plan, Table(), Table())
     where = {(int(i), int(j)): e for e, (i, j) in enumerate(edges)}
@@ -197,7 +200,8 @@ def whole_elimination(
         crossings.append([edge(a - 1, b - 1) if a and b and a != b else -1 for a, b in both])
     edges = np.array(list(edge_of), dtype=np.int64).reshape(-1, 2)
     size = max(frame.dof, plan.size)
-    solver = BlockLU.plan(n + plan.joints, edges, size, after)
+    small = (n + plan.joints) * size <= DENSE_BLOCKS and not isinstance(plan.solver, BlockCholesky)
+    solver = (DenseBlockLU if small else BlockLU).plan(n + plan.joints, edges, size, after)
     return (
         solver,
         (tuple(Table.of(x) for x in ends), tuple((p, Table.of(x)) for p, x in pairs)),

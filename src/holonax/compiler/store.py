@@ -1,0 +1,114 @@
+"""Compiled programs on disk, each in a file of its own that is checked before it is used.
+
+A file is one line of text (what it is, and the checksum of all that follows), one line of JSON (the
+layout of its arrays), and object code. The folder has to belong to the user alone: object code is
+executed, so nobody else may be able to put some there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+_MAGIC = b"holonax program 1 "
+_MOST = 512 * 2**20  # bytes that are kept; the oldest go first
+
+
+@cache
+def folder() -> Path | None:
+    """Where programs are kept: HOLONAX_CACHE, or holonax below the user's cache folder; None where
+    nothing is to be kept, or no folder is to be trusted."""
+    asked = os.environ.get("HOLONAX_CACHE", "")
+    if asked.lower() == "off":
+        return None
+    try:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        path = (Path(asked) if asked else home / "holonax") / "programs"
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return path if _is_private(path) else None
+    except (OSError, RuntimeError):  # no home, or not to be written to
+        return None
+
+
+def _is_private(path: Path) -> bool:
+    if not hasattr(os, "getuid"):
+        return True  # Windows: folders below the user's own are the user's own
+    found = path.lstat()
+    others = stat.S_IWGRP | stat.S_IWOTH
+    return (
+        stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & others
+    )
+
+
+def read(key: str) -> tuple[dict[str, Any], bytes] | None:
+    """(what was said of it, object code) of a program, if it is there and whole."""
+    path = _path(key)
+    if path is None:
+        return None
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    head, _, body = content.partition(b"\n")
+    if head != _MAGIC + _sum(key, body):
+        with contextlib.suppress(OSError):
+            path.unlink()  # spoilt: it is made again
+        return None
+    said, _, code = body.partition(b"\n")
+    with contextlib.suppress(OSError):
+        os.utime(path)
+    return json.loads(said), code
+
+
+def write(key: str, said: dict[str, Any], code: bytes) -> None:
+    """Keep a program; a disk that is full, or not to be written to, keeps nothing."""
+    path = _path(key)
+    if path is None:
+        return
+    body = json.dumps(said).encode() + b"\n" + code
+    scratch = None
+    try:
+        handle, scratch = tempfile.mkstemp(dir=path.parent, prefix="new-")
+        with os.fdopen(handle, "wb") as file:
+            file.write(_MAGIC + _sum(key, body) + b"\n" + body)
+        os.replace(scratch, path)
+        _forget_oldest(path.parent)
+    except OSError:
+        if scratch is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(scratch)
+
+
+def _path(key: str) -> Path | None:
+    where = folder()
+    return None if where is None else where / f"{key}.hxp"
+
+
+def _sum(key: str, body: bytes) -> bytes:
+    """The checksum; with the key in it, a file under another's name is refused too."""
+    return hashlib.sha256(key.encode() + body).hexdigest().encode()
+
+
+_written = 0
+
+
+def _forget_oldest(where: Path) -> None:
+    """Now and then, delete what was not used for longest."""
+    global _written
+    _written += 1
+    if _written % 64 != 1:
+        return
+    files = [(x.stat().st_mtime, x.stat().st_size, x) for x in where.glob("*.hxp")]
+    total = sum(size for _, size, _ in files)
+    for _, size, path in sorted(files):
+        if total <= _MOST:
+            return
+        path.unlink(missing_ok=True)
+        total -= size
