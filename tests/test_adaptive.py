@@ -15,8 +15,7 @@ import pytest
 import holonax as hx
 from holonax import examples, study
 from holonax.formulation import StepContext
-from holonax.integrator import StabilizedSolver
-from holonax.integrator.base import problem_term
+from holonax.loop_parts import StabilizedSolver, problem_term
 from holonax.steps import Tolerance
 
 # How each mechanism is made, its end time [s], and the step [s] of the reference of order 8. Runs

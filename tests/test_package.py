@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import holonax
+
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "holonax"
 OPTIONAL = {
@@ -73,6 +75,27 @@ def test_no_module_imports_an_optional_dependency():
         if name in OPTIONAL
     ]
     assert not offences, "import these inside the function that needs them:\n" + "\n".join(offences)
+
+
+def test_an_import_is_cheap():
+    """Large packages are imported by what needs them, and nothing is computed."""
+    heavy = ["scipy", "diffrax", "lineax", "optimistix", "matplotlib", "llvmlite"]
+    program = (
+        "import sys, holonax\n"
+        "from jax._src import xla_bridge\n"
+        f"found = sorted(set({heavy!r}) & set(sys.modules))\n"
+        "assert not found, found\n"
+        "assert not xla_bridge.backends_are_initialized()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT / "src")
+
+
+def test_every_public_name_is_there():
+    assert set(holonax.__all__) <= set(dir(holonax))
+    for name in holonax.__all__:
+        assert getattr(holonax, name) is not None
+    with pytest.raises(AttributeError, match="'holonax' has no attribute 'nothing'"):
+        _ = holonax.nothing
 
 
 @pytest.mark.slow

@@ -4,8 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import integrate
 
 import holonax as hx
+from holonax.quadrature import cumulative_simpson
 from mechanisms import slider_crank, spherical_chain
 
 METHOD = {"formulation": hx.PostStabilized("both", passes=2), "integrator": hx.RK4()}
@@ -181,3 +183,11 @@ def test_program_does_not_grow_with_the_chain():
 
     # beyond the few elements that are differentiated with compact programs
     assert size(80) == size(40)
+
+
+@pytest.mark.parametrize("points", [1, 2, 3, 4, 7, 20])
+def test_work_is_integrated_as_by_scipy(points):
+    rng = np.random.default_rng(points)
+    x, y = np.cumsum(rng.uniform(0.1, 1.0, points)), rng.standard_normal(points)
+    expected = integrate.cumulative_simpson(y, x=x, initial=0.0) if points > 1 else [0.0]
+    np.testing.assert_allclose(cumulative_simpson(y, x), expected, rtol=1e-13, atol=1e-14)

@@ -1,11 +1,15 @@
 """Steps chosen by their error: the error follows the tolerance, and nothing is lost on failure."""
 
+import diffrax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import holonax as hx
 from holonax import examples, study
+from holonax.formulation import StepContext
+from holonax.integrator import StabilizedSolver
+from holonax.loop_parts import problem_term
 
 
 @pytest.fixture(scope="module")
@@ -113,3 +117,60 @@ def test_control_is_not_a_number(slider_crank):
     system, start, _ = slider_crank
     with pytest.raises(TypeError, match="StepControl"):
         hx.simulate(system, start, 1.0, rtol=1e-6, control=0.9)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (hx.Heun(), diffrax.Heun),
+        (hx.Midpoint(), diffrax.Midpoint),
+        (hx.Ralston(), diffrax.Ralston),
+        (hx.Dopri5(), diffrax.Dopri5),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_tables_are_those_of_diffrax(ours, theirs):
+    table, other = ours.tableau, theirs.tableau
+    for row, expected in zip(table.a_lower, other.a_lower, strict=True):
+        np.testing.assert_array_equal(row, expected)
+    np.testing.assert_array_equal(table.b_sol, other.b_sol)
+    np.testing.assert_array_equal(table.c, other.c)
+
+
+@pytest.mark.parametrize("integrator", [hx.Dopri5(), hx.Dop853()], ids=lambda i: type(i).__name__)
+def test_error_weights_belong_to_a_method_of_lower_order(integrator):
+    table = integrator.tableau
+    c = np.array([0.0, *table.c])
+    for power in range(4):
+        assert table.b_error @ c**power == pytest.approx(0.0, abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        (hx.PostStabilized("both", passes=2), hx.Dopri5()),
+        (hx.PostStabilized("both", passes=2), hx.Euler()),
+    ],
+    ids=lambda pair: type(pair[1]).__name__,
+)
+def test_a_method_runs_in_a_loop_of_diffrax_own(pair):
+    formulation, integrator = pair
+    system, start = examples.slider_crank()
+    solution = diffrax.diffeqsolve(
+        problem_term(formulation),
+        StabilizedSolver(integrator, formulation),
+        0.0,
+        0.5,
+        0.01,
+        (start.q, start.v),
+        StepContext(system, jnp.asarray(0.01)),
+        saveat=diffrax.SaveAt(ts=jnp.asarray([0.25, 0.255, 0.5])),
+    )
+    ours = hx.simulate(
+        system, start, 0.5, dt=0.01, save=25, formulation=formulation, integrator=integrator
+    )
+    q, v = (np.asarray(x) for x in solution.ys)
+    np.testing.assert_allclose(q[[0, 2]], ours.q[1:], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(v[[0, 2]], ours.v[1:], rtol=0, atol=1e-8)
+    # inside a step: by derivatives at its ends, or along the straight line of Euler's method
+    np.testing.assert_allclose(q[1], q[0] + 0.005 * v[0], rtol=0, atol=2e-4)

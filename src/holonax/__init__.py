@@ -3,16 +3,11 @@
 Importing holonax switches JAX to 64 bit and asks its CPU backend for compiled small loops.
 """
 
-from . import _config, analysis, examples, study  # noqa: F401  _config first: it sets JAX up before it computes
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from . import _config  # noqa: F401  first: it sets JAX up before it computes
 from ._version import __version__
-from .analysis import (
-    Equilibrium,
-    Linearization,
-    equilibrium,
-    inverse_dynamics,
-    kinematics,
-    linearize,
-)
 from .consistent import ConstraintError, Start, consistent
 from .diagnosis import Diagnosis, diagnose
 from .events import Event, Impact, Occurrence
@@ -79,7 +74,31 @@ from .simulate import resume, simulate
 from .steps import StepControl
 from .storage import StorageError
 from .system import FunctionSystem, System
-from .view import animate, plot
+
+if TYPE_CHECKING:
+    from . import analysis, examples, papers, study, view
+    from .analysis import (
+        Equilibrium,
+        Linearization,
+        equilibrium,
+        inverse_dynamics,
+        kinematics,
+        linearize,
+    )
+    from .view import animate, plot
+
+# Imported when first asked for: a simulation needs none of them, and pays for none.
+_MODULES = ("analysis", "examples", "papers", "study", "view")
+_FROM = {
+    "Equilibrium": "analysis",
+    "Linearization": "analysis",
+    "equilibrium": "analysis",
+    "inverse_dynamics": "analysis",
+    "kinematics": "analysis",
+    "linearize": "analysis",
+    "animate": "view",
+    "plot": "view",
+}
 
 __all__ = [
     "AdamsBashforth",
@@ -156,6 +175,7 @@ __all__ = [
     "kinematics",
     "linearize",
     "methods",
+    "papers",
     "plot",
     "point_mass",
     "resume",
@@ -164,4 +184,19 @@ __all__ = [
     "sphere",
     "study",
     "tube",
+    "view",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)
+    if name in _FROM:
+        thing = getattr(importlib.import_module(f".{_FROM[name]}", __name__), name)
+        globals()[name] = thing
+        return thing
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES, *_FROM})

@@ -12,7 +12,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
 
 from ._messages import listed, shown
 from .system.base import Array, System
@@ -117,7 +116,8 @@ def _nearby_rank(system: System, q: Any, t: float, jacobian: np.ndarray) -> int:
     rng = np.random.default_rng(0)
     best = 0
     for _ in range(2):
-        null = scipy.linalg.null_space(jacobian, rcond=_RANK_TOLERANCE)
+        _, s, vh = np.linalg.svd(jacobian)
+        null = vh[np.sum(s > _RANK_TOLERANCE * np.max(s)) :].T
         if null.shape[1] == 0:
             return best
         direction = null @ rng.standard_normal(null.shape[1])

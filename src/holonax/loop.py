@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,9 +21,7 @@ from ._memory import Memory
 from .compiler import native
 from .events import Event, Watch
 from .formulation import StepContext
-from .integrator import StabilizedSolver
-from .integrator.base import problem_term
-from .steps import EqualSteps, ErrorControl, Saved, StepControl, Steps, StepsState, Tolerance
+from .steps import EqualSteps, ErrorControl, Saved, StepControl, StepsState, Tolerance
 from .system.base import Array, System
 
 traces = {"segment": 0}
@@ -83,14 +80,22 @@ class Segment(NamedTuple):
     counts: Array
 
 
+def _parts():
+    """`loop_parts`, imported when a loop is first traced, though not as a part of the trace."""
+    with jax.ensure_compile_time_eval():
+        from . import loop_parts
+    return loop_parts
+
+
 class _Loop:
     """A method with the numbers of a run, as diffrax takes it."""
 
     def __init__(self, method: Method, settings: Settings):
+        parts = _parts()
         dt, self.first, rtol, atol = settings.numbers
         adaptive = method.control is not None
-        self.solver = StabilizedSolver(method.integrator, method.formulation, retry=adaptive)
-        self.terms = problem_term(method.formulation)
+        self.solver = parts.StabilizedSolver(method.integrator, method.formulation, retry=adaptive)
+        self.terms = parts.problem_term(method.formulation)
         tolerance = Tolerance(rtol, atol) if adaptive else None
         self.context = StepContext(method.system, jnp.ones(()), tolerance=tolerance)
         self.rule: EqualSteps | ErrorControl = EqualSteps(settings.knots, dt)
@@ -126,6 +131,8 @@ def _advance(
     none at all for size=0.
     """
     traces["segment"] += 1
+    parts = _parts()
+    diffrax = parts.diffrax
     loop = _Loop(method, settings)
     saved = Saved.room(size, state.y) if size else None
     solution = diffrax.diffeqsolve(
@@ -137,7 +144,7 @@ def _advance(
         state.y,
         loop.context,
         saveat=diffrax.SaveAt(t1=True, solver_state=True, controller_state=True),
-        stepsize_controller=Steps(loop.rule, limit, state.steps.end, loop.watch, every),
+        stepsize_controller=parts.Steps(loop.rule, limit, state.steps.end, loop.watch, every),
         adjoint=diffrax.ForwardMode(),
         max_steps=None,
         throw=False,

@@ -18,6 +18,7 @@ from .diagnosis import DENSE_LIMIT
 from .events import Occurrence
 from .formulation import StepContext
 from .integrator.base import FullState
+from .quadrature import cumulative_simpson
 from .system.base import System
 from .system.dense import smallest_multipliers
 
@@ -421,9 +422,7 @@ class Result:
             if begin and self.t[begin] == self.t[begin - 1]:
                 done += total[begin] - total[begin - 1]  # what an event took, or gave
             if end - begin > 1:
-                from scipy.integrate import cumulative_simpson  # slow to import, and seldom needed
-
-                part = cumulative_simpson(power[begin:end], x=self.t[begin:end], initial=0.0)
+                part = cumulative_simpson(power[begin:end], self.t[begin:end])
                 work[begin:end], done = done + part, done + part[-1]
             else:
                 work[begin:end] = done

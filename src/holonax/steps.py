@@ -1,15 +1,13 @@
 """How long the steps are: equal ones that hit given times, or as long as the error allows.
 
-A rule (`EqualSteps`, `ErrorControl`) judges a step and says where the next one ends; `Steps` is the
-controller of diffrax's loop around it, which also stops the loop after a given number of steps and
-lets events shorten steps.
+A rule (`EqualSteps`, `ErrorControl`) judges a step and says where the next one ends. `Steps` of
+`loop_parts.py` puts it into diffrax's loop.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -252,72 +250,3 @@ class StepsState(NamedTuple):
     rule: Any
     watch: Any
     saved: Saved | None
-
-
-class Steps(diffrax.AbstractStepSizeController[StepsState, Any]):
-    """The controller of diffrax's loop: a rule for the steps, a limit of their number, events.
-
-    The loop ends with the result `max_steps_reached` after `limit` kept steps, and with
-    `event_occurred` at the end of a step where `watch` has found an event. `end` is where the first
-    step ends; it is taken from the state, so that where the loop is interrupted changes nothing.
-    If the state has room for them, every `every`-th kept step is saved; for every=0 those that end
-    at a knot.
-    """
-
-    rule: EqualSteps | ErrorControl
-    limit: Array
-    end: Array
-    watch: Any = None
-    every: int = eqx.field(static=True, default=1)
-
-    def wrap(self, direction: Any) -> Steps:
-        return self
-
-    def init(
-        self,
-        terms: Any,
-        t0: Any,
-        t1: Any,
-        y0: Any,
-        dt0: Any,
-        args: Any,
-        func: Any,
-        error_order: Any,
-    ) -> tuple[Any, StepsState]:
-        # The loop is always entered with a state; this is asked for the first step's end only.
-        return self.end, StepsState(self.end, jnp.asarray(0), None, None, None)
-
-    def adapt_step_size(
-        self,
-        t0: Any,
-        t1: Any,
-        y0: Any,
-        y1_candidate: Any,
-        args: Any,
-        y_error: Any,
-        error_order: Any,
-        controller_state: StepsState,
-    ) -> Any:
-        state = controller_state
-        keep, end, rule, stuck = self.rule.judge(t0, t1, y_error, error_order, state.rule)
-        watched, results = state.watch, diffrax.RESULTS
-        result = results.successful
-        if self.watch is not None:
-            seen = self.watch.judge(args, t0, t1, y1_candidate, keep, state.watch)
-            rule = jax.tree.map(lambda a, b: jnp.where(seen.again, a, b), state.rule, rule)
-            end = jnp.where(seen.again, seen.end, end)
-            keep, watched = jnp.logical_and(keep, ~seen.again), seen.state
-            result = results.where(seen.found, results.event_occurred, result)
-        taken = state.taken + keep
-        enough = jnp.logical_and(taken >= self.limit, result == results.successful)
-        result = results.where(enough, results.max_steps_reached, result)
-        if stuck is not False:
-            result = results.where(stuck, results.dt_min_reached, result)
-        t = t1 if keep is True else jnp.where(keep, t1, t0)
-        saved = state.saved
-        if saved is not None:
-            before, after = interval(self.rule.knots, t1)
-            at_knot = jnp.logical_or(t1 == before, t1 == after)
-            due = taken % self.every == 0 if self.every else at_knot
-            saved = saved.add(t1, y1_candidate, jnp.logical_and(keep, due))
-        return keep, t, end, False, StepsState(end, taken, rule, watched, saved), result

@@ -1,8 +1,13 @@
-"""Integrators: one step of one method, each a diffrax solver."""
+"""Integrators: one step of one method each.
+
+`StabilizedSolver` makes a diffrax solver of one, and is made when asked for (see `loop_parts.py`).
+"""
+
+from typing import Any
 
 from .adams import AdamsBashforth, AdamsMoulton, ModifiedAdamsMoulton
 from .algebraic import PredictorCorrector
-from .base import Integrator, StabilizedSolver
+from .base import Integrator
 from .bdf import BDF
 from .explicit import RK4, Dop853, Dopri5, Euler, Heun, Midpoint, Ralston
 from .implicit import ImplicitMidpoint, RadauIIA, Trapezoidal
@@ -31,8 +36,15 @@ __all__ = [
     "RadauIIA",
     "Ralston",
     "Rattle",
-    "StabilizedSolver",
     "Trapezoidal",
     "VariableAdams",
     "VariableBDF",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "StabilizedSolver":
+        from ..loop_parts import StabilizedSolver
+
+        return StabilizedSolver
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

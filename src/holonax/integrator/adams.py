@@ -19,15 +19,14 @@ from functools import cache
 from math import comb, factorial
 from typing import Any, ClassVar, Literal, NamedTuple
 
-import diffrax
 import equinox as eqx
 import equinox.internal as eqxi
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .base import Array, OwnStep
-from .explicit import dop853_stages
+from .base import Array, Integrator
+from .tables import dop853_stages
 
 HIGHEST = 6
 
@@ -161,7 +160,7 @@ def _starting_step(terms: Any, t0: Array, h: Array, y0: Any, f0: Any, args: Any)
     return y1, f1
 
 
-class _Adams(OwnStep):
+class _Adams(Integrator):
     """One step of a predictor and, where there is one, its corrector."""
 
     accepts: ClassVar[tuple[str, ...]] = ("ode",)
@@ -224,12 +223,7 @@ class _Adams(OwnStep):
             solver_state.started + starting,
             solver_state.corrections + jnp.where(starting, 0, corrections),
         )
-        result = diffrax.RESULTS.where(
-            jnp.logical_or(solved, starting),
-            diffrax.RESULTS.successful,
-            diffrax.RESULTS.nonlinear_divergence,  # pyright: ignore
-        )
-        return y1, None, {"y0": y0, "y1": y1}, history, result
+        return y1, None, {"y0": y0, "y1": y1}, history, jnp.logical_or(solved, starting)
 
     def _predict_correct(
         self, terms: Any, t1: Array, h: Array, y0: Any, f: list[Any], args: Any

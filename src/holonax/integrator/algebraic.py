@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import diffrax
 import jax
 import jax.numpy as jnp
 
 from ..formulation.base import StepContext
 from ..system.base import Array
-from .base import FullState, OwnStep
+from .base import FullState, Integrator
 
 
-class PredictorCorrector(OwnStep):
+class PredictorCorrector(Integrator):
     """The one-step method of `AlgebraicEnforcement`, which says its order and its scheme."""
 
     accepts: ClassVar[tuple[str, ...]] = ("algebraic",)
@@ -42,7 +41,7 @@ class PredictorCorrector(OwnStep):
         made_jump: Any,
     ) -> Any:
         y1 = _step(args, t0, y0)
-        return y1, None, {"y0": y0, "y1": y1}, None, diffrax.RESULTS.successful
+        return y1, None, {"y0": y0, "y1": y1}, None, True
 
 
 @jax.jit

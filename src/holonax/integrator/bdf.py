@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NamedTuple
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -86,9 +85,9 @@ class BDF(ImplicitStep):
         same = jnp.abs(h - past.dt) <= 1e-9 * h
         known = jnp.where(same, past.known, 0)
         if self.k == 1:
-            y1, code, counts = self._implicit(t1, h, y0, args, past)
+            y1, solved, counts = self._implicit(t1, h, y0, args, past)
         else:
-            y1, code, counts = jax.lax.cond(
+            y1, solved, counts = jax.lax.cond(
                 known >= self.k - 1,
                 lambda: self._implicit(t1, h, y0, args, past),
                 lambda: (*_started(terms, t0, t1, y0, args), NewtonCounts.zero()),
@@ -97,10 +96,7 @@ class BDF(ImplicitStep):
         history = _History(
             shift(y0.q, past.q), shift(y0.v, past.v), known + 1, h, past.counts + counts
         )
-        result = diffrax.RESULTS.where(
-            code, diffrax.RESULTS.successful, diffrax.RESULTS.internal_error
-        )
-        return y1, None, {"y0": y0, "y1": y1}, history, result
+        return y1, None, {"y0": y0, "y1": y1}, history, solved
 
     def _implicit(
         self, t1: Array, h: Array, y0: FullState, args: StepContext, past: _History
@@ -122,10 +118,9 @@ class BDF(ImplicitStep):
 
         reach = (h / alpha[0]) ** 2
         start = (y0.v, y0.a, y0.z)
-        (k, a, z), result, counts, condition = self._solve(residual, start, args, reach)
+        (k, a, z), solved, counts, condition = self._solve(residual, start, args, reach)
         d, v = moved(k, a)
         q = system.normalize(system.retract(y0.q, d))
-        solved = result == diffrax.RESULTS.successful
         return FullState(q, v, a, z, condition), solved, counts
 
 
@@ -133,6 +128,8 @@ def _started(
     terms: Any, t0: Array, t1: Array, y0: FullState, args: StepContext
 ) -> tuple[FullState, Array]:
     """One step of order 8 on the underlying ordinary differential equations, projected."""
+    import diffrax  # slow to import, and not needed by programs that are on disk
+
     solver = diffrax.Dopri8(scan_kind="lax")
     state: Any = (y0.q, y0.v)
     inner = solver.init(terms, t0, t1, state, args)

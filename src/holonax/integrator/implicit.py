@@ -10,7 +10,6 @@ from __future__ import annotations
 import abc
 from typing import Any, ClassVar
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -18,11 +17,11 @@ import numpy as np
 
 from ..formulation.base import StepContext
 from ..system.base import Array
-from .base import FullState, OwnStep
+from .base import FullState, Integrator
 from .newton import Linear, NewtonCounts, Scaling, newton, newton_step
 
 
-class ImplicitStep(OwnStep):
+class ImplicitStep(Integrator):
     """Base of implicit integrators: the full state, Newton options and counts.
 
     **Arguments:** `tolerance` and `max_iterations` of Newton's method; `modified=True` keeps the
@@ -65,12 +64,15 @@ class ImplicitStep(OwnStep):
         context: StepContext,
         displacement: Array,
         linear: Linear | None = None,
-    ) -> tuple[Any, Any, NewtonCounts, Array]:
-        """Newton on the unknowns (k, a, z), or (a, z) where k is known from a."""
+    ) -> tuple[Any, Array, NewtonCounts, Array]:
+        """Newton on the unknowns (k, a, z), or (a, z) where k is known from a.
+
+        Returns them, whether they solve the equations, the counts and the condition number.
+        """
         tolerance: Any = self.tolerance
         if context.tolerance is not None:  # what is left of the equations is no part of the error
             tolerance = jnp.minimum(tolerance, 1e-2 * context.tolerance.rtol)
-        solution, converged, counts, condition = newton(
+        return newton(
             residual,
             start,
             tolerance=tolerance,
@@ -79,10 +81,6 @@ class ImplicitStep(OwnStep):
             scaling=self._scaling(context, start, displacement),
             linear=linear,
         )
-        result = diffrax.RESULTS.where(
-            converged, diffrax.RESULTS.successful, diffrax.RESULTS.internal_error
-        )
-        return solution, result, counts, condition
 
 
 def end_equations(
@@ -154,12 +152,12 @@ class _RungeKutta(ImplicitStep):
 
         repeat = lambda x: jnp.tile(x, (s, 1))  # noqa: E731
         start = (repeat(y0.v), repeat(y0.a), repeat(y0.z))
-        (k, a, z), result, counts, condition = self._solve(residual, start, args, h * h)
+        (k, a, z), solved, counts, condition = self._solve(residual, start, args, h * h)
         combine = lambda r: sum(A[-1, j] * r[j] for j in range(s))  # noqa: E731
         q = args.system.normalize(args.system.retract(y0.q, h * combine(k)))
         y1 = FullState(q, y0.v + h * combine(a), a[-1], z[-1], condition)
         error = None if args.tolerance is None else self._error(args, t0, y0, y1, k, a)
-        return y1, error, {"y0": y0, "y1": y1}, solver_state + counts, result
+        return y1, error, {"y0": y0, "y1": y1}, solver_state + counts, solved
 
     @abc.abstractmethod
     def _error(
@@ -304,10 +302,10 @@ class ImplicitMidpoint(ImplicitStep):
             return kinematic, dynamic, algebraic
 
         start = (y0.v, y0.a, y0.z)
-        (k, a, z), result, counts, condition = self._solve(residual, start, args, h * h / 2)
+        (k, a, z), solved, counts, condition = self._solve(residual, start, args, h * h / 2)
         q = system.normalize(system.retract(y0.q, h * k))
         y1 = FullState(q, y0.v + h * a, a, z, condition)
-        return y1, None, {"y0": y0, "y1": y1}, solver_state + counts, result
+        return y1, None, {"y0": y0, "y1": y1}, solver_state + counts, solved
 
 
 class Trapezoidal(ImplicitStep):
@@ -340,7 +338,7 @@ class Trapezoidal(ImplicitStep):
             return end_equations(args, t1, y0, d, v, k, a, z)
 
         start = (y0.v, y0.a, y0.z)
-        (k, a, z), result, counts, condition = self._solve(residual, start, args, h * h / 4)
+        (k, a, z), solved, counts, condition = self._solve(residual, start, args, h * h / 4)
         q = args.system.normalize(args.system.retract(y0.q, 0.5 * h * (y0.v + k)))
         y1 = FullState(q, y0.v + 0.5 * h * (y0.a + a), a, z, condition)
-        return y1, None, {"y0": y0, "y1": y1}, solver_state + counts, result
+        return y1, None, {"y0": y0, "y1": y1}, solver_state + counts, solved

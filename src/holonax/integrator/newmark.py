@@ -20,7 +20,6 @@ from __future__ import annotations
 import abc
 from typing import Any, ClassVar, NamedTuple
 
-import diffrax
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
@@ -208,12 +207,12 @@ class _NewmarkFamily(ImplicitStep):
         if formulation.projects_position:
             start = (jnp.zeros_like(y0.v), *ahead)
             residual = lambda x: equations(*x)  # noqa: E731
-            (shift, a, z), result, counts, condition = self._solve(residual, start, args, reach)
+            (shift, a, z), solved, counts, condition = self._solve(residual, start, args, reach)
         else:
             shift = None
             residual = lambda x: equations(None, *x)  # noqa: E731
             linear = self._structured(args, t1, y0, moved, reach)
-            (a, z), result, counts, condition = self._solve(residual, ahead, args, reach, linear)
+            (a, z), solved, counts, condition = self._solve(residual, ahead, args, reach, linear)
         w, d, v = moved(a)
         if shift is not None:
             d = d - h * shift
@@ -221,7 +220,7 @@ class _NewmarkFamily(ImplicitStep):
         y1 = FullState(q, v, a, z, condition)
         error = self._error(args, y0, y1, w0, w, normal)
         memory = _Memory(w, (w - w0) / h, (z - y0.z) / h, h, past.counts + counts)
-        return y1, error, {"y0": y0, "y1": y1}, memory, result
+        return y1, error, {"y0": y0, "y1": y1}, memory, solved
 
 
 def _within(name: str, what: str, value: Any, low: float, high: float) -> Array:
@@ -269,13 +268,10 @@ class Newmark(_NewmarkFamily):
     ) -> Any:
         if not isinstance(args.formulation, CoordinatePartitioning):
             return super().step(terms, t0, t1, y0, args, solver_state, made_jump)
-        y1, converged, counts = partitioned_newmark_step(self, args, t1, y0)
-        result = diffrax.RESULTS.where(
-            converged, diffrax.RESULTS.successful, diffrax.RESULTS.internal_error
-        )
+        y1, solved, counts = partitioned_newmark_step(self, args, t1, y0)
         error = self._error(args, y0, y1, y0.a, y1.a)
         memory = solver_state._replace(w=y1.a, counts=solver_state.counts + counts)
-        return y1, error, {"y0": y0, "y1": y1}, memory, result
+        return y1, error, {"y0": y0, "y1": y1}, memory, solved
 
 
 class HHT(_NewmarkFamily):

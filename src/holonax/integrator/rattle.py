@@ -57,7 +57,7 @@ class Rattle(ImplicitStep):
             return balance, jnp.concatenate([g, rate]) / formulation.algebraic_scale(args)
 
         start = (y0.a, y0.z)
-        (a0, _), result, counts, condition = self._solve(first_half, start, args, h * h / 2)
+        (a0, _), solved, counts, condition = self._solve(first_half, start, args, h * h / 2)
         half = y0.v + 0.5 * h * a0
         q1 = system.normalize(system.retract(y0.q, h * half))
         factor = system.factor(q1, t1)
@@ -68,4 +68,4 @@ class Rattle(ImplicitStep):
         # the step's multipliers are means over its halves; those of its end come from q and v
         a1, lam = factor.solve(system.force(q1, v1, t1), system.gamma(q1, v1, t1))
         y1 = FullState(q1, v1, a1, lam, condition)
-        return y1, None, {"y0": y0, "y1": y1}, solver_state + counts, result
+        return y1, None, {"y0": y0, "y1": y1}, solver_state + counts, solved

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NamedTuple
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..formulation.base import StepContext
-from .base import Array, OwnStep
+from .base import Array, Integrator
 from .order_control import ERROR_ORDER, check_order, order_error
 
 HIGHEST = 12
@@ -70,7 +69,7 @@ def _differences(f: Array, stars: Array) -> Array:
     return jnp.stack(phi)
 
 
-class VariableAdams(OwnStep):
+class VariableAdams(Integrator):
     """Adams' method of orders 1 to 12 that chooses order and step by the error.
 
     Predicts, evaluates, corrects with one order more, and evaluates again after stabilisation: two
@@ -161,7 +160,7 @@ class VariableAdams(OwnStep):
             waited=jnp.where(new == k, past.waited + 1, 0),
             starting=jnp.logical_and(past.starting, new > k),
         )
-        return y1, error, {"y0": y0, "y1": y1}, history, diffrax.RESULTS.successful
+        return y1, error, {"y0": y0, "y1": y1}, history, True
 
     def _chosen(self, past: _History, errors: Array) -> tuple[Array, Array]:
         """(order of the next step, error by which its length is chosen) after Shampine and Gordon.

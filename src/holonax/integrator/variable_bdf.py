@@ -151,7 +151,7 @@ class VariableBDF(ImplicitStep):
         guess = p[k]
         rates = (alpha * guess - known) / h
         start = (rates[:nv], rates[nv : 2 * nv], guess[2 * nv :])
-        (rate, a, z), result, counts, condition = self._solve(
+        (rate, a, z), solved, counts, condition = self._solve(
             residual, start, args, (h / alpha) ** 2
         )
         d, v = state(rate, a)
@@ -178,7 +178,7 @@ class VariableBDF(ImplicitStep):
             starting=past.starting & ((new > k) | (past.known <= k)),
             counts=past.counts + counts,
         )
-        return y1, error, {"y0": y0, "y1": y1}, history, result
+        return y1, error, {"y0": y0, "y1": y1}, history, solved
 
     def _chosen(self, past: _History, errors: Array) -> tuple[Array, Array]:
         """(order of the next step, error by which its length is chosen).

@@ -1,20 +1,19 @@
-"""Other analyses of a `Model`: each builds the system and its start, then asks."""
+"""Other analyses of a `Model`: each builds the system and its start, then asks.
+
+`analysis` is imported by those who ask: a simulation does without.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from ..analysis import (
-    Equilibrium,
-    Linearization,
-    equilibrium,
-    kinematics,
-    linearize,
-)
 from ..consistent import Start
 from ..result import Result
 from ..system.mechanism import Mechanism
+
+if TYPE_CHECKING:
+    from ..analysis import Equilibrium, Linearization
 
 
 class _Buildable(Protocol):
@@ -37,6 +36,8 @@ class AnalysisMethods:
 
         `hold` names what keeps its described place while the start is assembled.
         """
+        from ..analysis import equilibrium
+
         system, start = self.build(t=t, hold=hold)
         return equilibrium(system, start, method=method, load_steps=load_steps, tol=tol)
 
@@ -49,6 +50,8 @@ class AnalysisMethods:
         t: float = 0.0,
     ) -> Result:
         """The motion of a fully driven mechanism from the time `t` on; see `holonax.kinematics`."""
+        from ..analysis import kinematics
+
         system, start = self.build(t=t)
         return kinematics(system, start, t_end, dt=dt, times=times)
 
@@ -66,6 +69,8 @@ class AnalysisMethods:
         See `holonax.linearize`, which takes any other state. `method` and `load_steps` are those of
         `holonax.equilibrium`. Raises a `ValueError` if no equilibrium is found.
         """
+        from ..analysis import equilibrium, linearize
+
         system, start = self.build(t=t, hold=hold)
         found = equilibrium(system, start, method=method, load_steps=load_steps)
         if not bool(found.success):

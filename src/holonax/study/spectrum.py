@@ -16,8 +16,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ..formulation import Formulation, StepContext
-from ..integrator import StabilizedSolver
-from ..integrator.base import problem_term
+from ..loop_parts import StabilizedSolver, problem_term
 from ..pairs import check_pair
 from ..system import FunctionSystem, System
 from ..system.base import Array

@@ -21,7 +21,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ..formulation import Formulation, Index1, StepContext
-from ..integrator.base import problem_term
+from ..loop_parts import problem_term
 from ..pairs import check_pair
 from ..system import FunctionSystem, System
 from ..system.base import Array
