@@ -40,11 +40,12 @@ methods: $(STAMP)
 long-runs: $(STAMP)
 	$(BIN)/python docs/long_runs.py
 
-# Peers live in an environment of their own. WORKS="chain start-up" measures some works only.
+# Peers live in an environment of their own. WORKS="chain first-answer" measures some works only,
+# PAIRS=20 the first answer of so many pairs of methods instead of all.
 PEERS := exudyn scikit-sundae scipy-dae mujoco pin drake numba
 
 bench: .venv-bench/.installed
-	.venv-bench/bin/python -m benchmarks.run $(if $(WORKS),--only $(WORKS))
+	.venv-bench/bin/python -m benchmarks.run $(if $(WORKS),--only $(WORKS)) $(if $(PAIRS),--pairs $(PAIRS))
 
 # A peer without a wheel for this machine is left out; its rows then say so.
 .venv-bench/.installed: pyproject.toml

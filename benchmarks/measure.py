@@ -19,6 +19,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
+from .works import OURS, wanted
+
 T = TypeVar("T")
 
 BUILD = Path(__file__).parent / "build"  # compiled programs and references; not under git
@@ -46,9 +48,18 @@ class Row:
 class Recorder:
     """Writes rows of one tool and one work as they are measured."""
 
-    def __init__(self, tool: str, version: str, work: str, path: Path, repeats: int, budget: float):
+    def __init__(
+        self,
+        tool: str,
+        version: str,
+        work: str,
+        path: Path,
+        repeats: int,
+        budget: float,
+        pairs: int | None = None,
+    ):
         self.tool, self.version, self.work = tool, version, work
-        self.path, self.repeats = path, repeats
+        self.path, self.repeats, self.pairs = path, repeats, pairs
         self._end = time.monotonic() + budget
 
     @property
@@ -182,10 +193,13 @@ def version_of(package: str) -> str:
 
 
 def shown(row: dict[str, Any]) -> str:
-    """A row as one line of text."""
+    """A row as one line of text; for ours with what is wanted and the ratio to that."""
     value = "-" if row["value"] is None else f"{row['value']:.4g}"
     error = "" if row["error"] is None else f"  error {row['error']:.1e}"
     more = "  ".join(row[key] for key in ("setting", "note") if row[key])
+    goal = wanted(row["work"], row["metric"], row["variant"]) if row["tool"] == OURS else None
+    if goal is not None and row["value"] is not None:
+        error += f"  wanted {goal:g}, ratio {row['value'] / goal:.2f}"
     what = f"{row['work']:22} {row['tool']:12} {row['variant']:44} {row['metric']:>14} {value:>10}"
     return f"{what}{error}  {more}".rstrip()
 
@@ -200,6 +214,7 @@ def tool_main(tool: str, version: str, works: dict[str, Callable[[Recorder], Non
     parser.add_argument("--rows", type=Path, default=Path(os.devnull), help="file to append to")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--budget", type=float, default=120.0, help="seconds for each work")
+    parser.add_argument("--pairs", type=int, help="of methods to try; all unless given")
     arguments = parser.parse_args()
     pin()
     for work in arguments.work:
@@ -211,5 +226,6 @@ def tool_main(tool: str, version: str, works: dict[str, Callable[[Recorder], Non
                 arguments.rows,
                 arguments.repeats,
                 arguments.budget,
+                arguments.pairs,
             )
         )

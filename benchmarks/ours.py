@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-# compile times are measured; the runs from a shell set the cache as they need it
+# compile times are measured; fresh processes are given a cache of their own
 os.environ["HOLONAX_CACHE"] = "off"
 
 import holonax as hx
 
+from . import fresh
+from .first_answer import ANSWERS, MECHANISMS
 from .measure import Recorder, peak_memory, tool_main, version_of
-from .problems import RHO, STEP, Andrews, FourBars, Rods, SliderCrank, chain, net, tree
+from .problems import (
+    RHO,
+    STEP,
+    Andrews,
+    FourBars,
+    Gyroscope,
+    Rods,
+    SliderCrank,
+    SpatialSliderCrank,
+    chain,
+    net,
+    tree,
+)
 
 Options = dict[str, Any]
 
@@ -133,6 +144,17 @@ def andrews_cartesian(recorder: Recorder) -> None:
         round(Andrews.t_end / Andrews.step),
         lambda result: Andrews.error_of_bodies(angles(result)),
         Andrews.step,
+    )
+
+
+def spatial_slider_crank(recorder: Recorder) -> None:
+    """Three bodies in space, one loop."""
+    per_step(
+        recorder,
+        PROJECTED_RK4,
+        hx.examples.spatial_slider_crank,
+        SpatialSliderCrank.steps,
+        lambda result: SpatialSliderCrank.error(result["slider"].position[-1, 0]),
     )
 
 
@@ -276,13 +298,7 @@ def chain_accuracy(recorder: Recorder, n: int) -> None:
     )
 
 
-# -- start-up -----------------------------------------------------------------------------------
-
-
-def command_line() -> list[str]:
-    """A run of the slider-crank as a user starts it from a shell."""
-    folder = Path(sys.executable).parent
-    return [str(folder / "holonax"), "simulate", "slider_crank", "--dt", "1e-3"]
+# -- the first answer ----------------------------------------------------------------------------
 
 
 def cold_compile(recorder: Recorder, name: str) -> None:
@@ -302,34 +318,27 @@ def cold_compile(recorder: Recorder, name: str) -> None:
             recorder.row(f"chain N=1000, {name}", "compile_s", seconds, note="wall time")
 
 
-def warm_command_line(recorder: Recorder) -> None:
-    """Wall time of a fresh process whose programs are in the cache."""
-    with tempfile.TemporaryDirectory() as cache:
-        environment = {**os.environ, "XDG_CACHE_HOME": cache}
-        for name in ("JAX_COMPILATION_CACHE_DIR", "HOLONAX_CACHE"):
-            environment.pop(name, None)
-        walls = []
-        for _ in range(1 + max(2, recorder.repeats // 2)):
-            begin = time.perf_counter()
-            subprocess.run(command_line(), env=environment, check=True, capture_output=True)
-            walls.append(time.perf_counter() - begin)
-    recorder.row("slider-crank, first run of all", "s", walls[0], note="wall time")
-    recorder.row("slider-crank, warm cache", "s", min(walls[1:]), note="wall time")
-
-
 WORKS: dict[str, Callable[[Recorder], None]] = {
     "slider-crank": slider_crank,
     "andrews cartesian": andrews_cartesian,
+    "spatial slider-crank": spatial_slider_crank,
     "slider-crank accuracy": slider_crank_accuracy,
     "andrews accuracy": andrews_accuracy,
     "n-four-bar N=40": lambda r: four_bars(r, 40),
     "n-four-bar N=400": lambda r: four_bars(r, 400),
     "net 20x20": lambda r: rods(r, net(20), GENERALIZED_ALPHA),
     "tree 500": lambda r: rods(r, tree(500), GENERALIZED_ALPHA),
-    "start-up/generalized-alpha": lambda r: cold_compile(r, GENERALIZED_ALPHA),
-    "start-up/RK4": lambda r: cold_compile(r, PROJECTED_RK4),
-    "start-up/command line": warm_command_line,
+    "first-answer/gyroscope": lambda r: fresh.answer(r, "gyroscope", error=Gyroscope.error),
+    "first-answer/command-line": lambda r: fresh.command_lines(r, hx.examples.__all__),
+    "first-answer/compile-generalized-alpha": lambda r: cold_compile(r, GENERALIZED_ALPHA),
+    "first-answer/compile-RK4": lambda r: cold_compile(r, PROJECTED_RK4),
 }
+for _name in [name for name in ANSWERS if not name.startswith("gyroscope")]:
+    WORKS[f"first-answer/{_name}"] = lambda r, name=_name: fresh.answer(r, name)
+for _name in MECHANISMS:
+    WORKS[f"first-answer/pairs-{_name}"] = lambda r, name=_name: fresh.pairs(
+        r, name, len(hx.methods())
+    )
 for _n in (10, 100, 1000, 10000):
     for _part, _name in (("generalized-alpha", GENERALIZED_ALPHA), ("RK4", PROJECTED_RK4)):
         WORKS[f"chain N={_n}/{_part}"] = lambda r, n=_n, name=_name: rods(

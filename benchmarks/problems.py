@@ -5,6 +5,7 @@ Nothing here depends on a tool: every tool builds its model from these numbers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -50,6 +51,42 @@ class SliderCrank:
     def end_error(angle: float) -> float:
         """Of the crank's angle at the end, for runs that keep nothing else."""
         return float(abs(angle - reference("slider-crank")[-1]))
+
+
+class SpatialSliderCrank:
+    """Haug's spatial slider-crank with the numbers of `holonax.examples`, 5 s.
+
+    The error is that of the slider's place [m] at the end.
+    """
+
+    t_end = 5.0
+    steps = round(t_end / STEP)
+
+    @staticmethod
+    def error(place: float) -> float:
+        """Of the slider's x at the end."""
+        return float(abs(place - reference("spatial slider-crank")))
+
+
+class Gyroscope:
+    """A heavy rotor, its centre off the gimbals' axes, in two gimbals: three bodies, three hinges.
+
+    The outer gimbal turns about z, the inner one about x, the rotor about y, where it spins at the
+    start, all else at rest; gravity is along -z. Moments of inertia are about each body's centre,
+    which is the origin for the gimbals. The error is the distance of the rotor's axis, a unit
+    vector, from where it should be after `t_end`.
+    """
+
+    outer_mass, outer_inertia = 0.5, (2e-3, 2e-3, 4e-3)
+    inner_mass, inner_inertia = 0.3, (5e-4, 1e-3, 5e-4)
+    rotor_mass, rotor_inertia = 1.0, (7e-4, 1.25e-3, 7e-4)
+    offset, spin, gravity = 0.02, 200.0, 9.81  # m along y, rad/s, m/s^2
+    t_end = 1.0
+
+    @staticmethod
+    def error(axis: Sequence[float]) -> float:
+        """Of the rotor's axis at the end."""
+        return float(np.linalg.norm(np.asarray(axis) - reference("gyroscope")))
 
 
 class Andrews:

@@ -1,9 +1,10 @@
 """Solutions much more accurate than any measured one, computed once and kept in `build/`.
 
 The slider-crank in its one degree of freedom by extrapolation (Gragg, Bulirsch, Stoer) in extended
-precision; the chain as a planar chain in its angles by DOP853; the row of four-bars in its one
-degree of freedom. Net and tree, for which no reduced form is at hand, by holonax with a method
-other than the measured one and half the step: that peers agree with it is seen in their errors.
+precision; the chain as a planar chain in its angles by DOP853; the row of four-bars and the spatial
+slider-crank in their one degree of freedom, the gyroscope in its angles. Net and tree, for which no
+reduced form is at hand, by holonax with a method other than the measured one and half the step:
+that peers agree with it is seen in their errors.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ def _compute(name: str) -> Any:
     kind, _, size = name.partition(" ")
     if kind == "slider-crank":
         return slider_crank_angles()
+    if kind == "spatial":
+        return spatial_slider_place()
+    if kind == "gyroscope":
+        return gyroscope_axis()
     number = int(size.partition("=")[2] or size.partition("x")[0])
     if kind == "chain":
         return chain_end(number, 1.0 if number < 1000 else 0.1)
@@ -86,6 +91,63 @@ def slider_crank_angles() -> np.ndarray:
         state = _extrapolated_step(motion, state, number(10) / 1000, 9)
         angles.append(state[0])
     return np.array(angles, dtype=float)
+
+
+def spatial_slider_place() -> float:
+    """x of the slider at 5 s. Its energy is more than the crank needs anywhere to turn on, so its
+    rate follows from its angle."""
+    from scipy.integrate import solve_ivp
+
+    def place(angle: Any) -> tuple[Any, Any, Any]:
+        """Directions of the rod's axes, its centre, and the slider."""
+        pin = np.array([0 * angle, 0.1 - 0.08 * np.sin(angle), 0.12 + 0.08 * np.cos(angle)])
+        x = np.sqrt(0.3**2 - pin[1] ** 2 - pin[2] ** 2)
+        end = np.array([x, 0 * x, 0 * x])
+        along = (end - pin) / 0.3
+        arm = np.array([0 * x, -along[2], along[1]]) / np.sqrt(along[1] ** 2 + along[2] ** 2)
+        return np.stack([along, arm, np.cross(along, arm)], axis=1), (pin + end) / 2, x
+
+    def seen_from_the_crank(angle: float) -> tuple[float, float]:
+        """Moment of inertia, with derivatives by a step into the complex plane; potential."""
+        rotation, centre, slider = place(angle + 1e-30j)
+        turn, velocity, speed = (1e30 * np.imag(x) for x in (rotation, centre, slider))
+        spin = np.real(rotation).T @ turn
+        rod = 4e-4 * spin[2, 1] ** 2 + 4e-3 * (spin[0, 2] ** 2 + spin[1, 0] ** 2)
+        inertia = 1e-4 + 0.5 * velocity @ velocity + 2.0 * speed**2 + rod
+        return inertia, 0.5 * 9.81 * np.real(centre[2])
+
+    inertia, potential = seen_from_the_crank(0.0)
+    energy = 0.5 * inertia * 6.0**2 + potential
+
+    def motion(t: float, y: np.ndarray) -> list[float]:
+        inertia, potential = seen_from_the_crank(y[0])
+        return [np.sqrt(2 * (energy - potential) / inertia)]
+
+    solution = solve_ivp(motion, (0, 5.0), [0.0], "DOP853", rtol=1e-13, atol=1e-13)
+    return float(place(solution.y[0, -1])[2])
+
+
+def gyroscope_axis() -> np.ndarray:
+    """The rotor's axis after 1 s: turned by `a` about z and by `b` out of the horizontal."""
+    from scipy.integrate import solve_ivp
+
+    from .problems import Gyroscope as g
+
+    lever = g.rotor_mass * g.offset
+    tilting = g.inner_inertia[0] + g.rotor_inertia[0] + lever * g.offset
+    upright = g.inner_inertia[2] + g.rotor_inertia[2] + lever * g.offset
+    momentum = g.rotor_inertia[1] * g.spin  # of the spin; that about z is zero, and both stay
+
+    def motion(t: float, y: np.ndarray) -> list[float]:
+        s, c = np.sin(y[1]), np.cos(y[1])
+        about_z = g.outer_inertia[2] + g.inner_inertia[1] * s**2 + upright * c**2
+        turn = -momentum * s / about_z
+        coupling = turn * s * (g.inner_inertia[1] - upright)
+        return [turn, y[2], c * (turn * (coupling + momentum) - lever * g.gravity) / tilting]
+
+    solution = solve_ivp(motion, (0, g.t_end), np.zeros(3), "DOP853", rtol=1e-13, atol=1e-13)
+    a, b = solution.y[:2, -1]
+    return np.array([-np.sin(a) * np.cos(b), np.cos(a) * np.cos(b), np.sin(b)])
 
 
 def _chain_accelerations(angles: np.ndarray, rates: np.ndarray) -> np.ndarray:

@@ -12,10 +12,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from .works import BY_HAND, ERRORS, OURS, Target, short, targets
+from .works import BY_HAND, ERRORS, FIRST_ANSWERS, OURS, Target, jobs, short, targets
 
 RESULTS = Path(__file__).parent / "results"
 LATEST = RESULTS / "latest.json"
+PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 
 Row = dict[str, Any]
 
@@ -23,10 +24,15 @@ _DERIVED = re.compile(r"s(_sampled)?_to_error_|growth_per_decade")
 
 
 def load() -> list[Row]:
-    """The rows measured before, without those derived from others."""
+    """The rows measured before, without those derived from others or of jobs that are gone."""
     if not LATEST.exists():
         return []
-    return [row for row in json.loads(LATEST.read_text()) if not _DERIVED.match(row["metric"])]
+    known = {(job.tool, job.key) for job in jobs()}
+    return [
+        row
+        for row in json.loads(LATEST.read_text())
+        if not _DERIVED.match(row["metric"]) and (row["tool"], row["job"]) in known
+    ]
 
 
 # -- derived numbers ----------------------------------------------------------------------------
@@ -188,14 +194,58 @@ def ratios(rows: list[Row]) -> str:
 
 
 def others(rows: list[Row]) -> str:
-    """What is ours alone: compile times, memory, growth, fill, start-up."""
+    """What is ours alone: compile times, memory, growth, fill."""
     metrics = ("build_s", "compile_s", "peak_MiB", "model_MiB", "growth_per_decade", "fill")
     lines = [
         [row["work"], row["metric"], _number(row["value"]), row["variant"], row["note"]]
         for row in rows
-        if row["tool"] == OURS and (row["metric"] in metrics or row["work"] == "start-up")
+        if row["tool"] == OURS and row["metric"] in metrics
     ]
     return _table(["work", "metric", "value", "variant", ""], lines)
+
+
+def _first_answer(
+    rows: list[Row], variant: str, tool: str, goals: Iterable[float | None] = (None, None)
+) -> list[str] | None:
+    """Measured, wanted and ratio of the first process and of the second, and a note."""
+    cells, notes, known = [], [], False
+    for metric, goal in zip(("cold_s", "second_s"), goals):
+        found = [row for row in _of(rows, "first-answer", metric, tool) if row["value"]]
+        found = [row for row in found if row["variant"] == variant and row["tool"] == tool]
+        value = found[0]["value"] if found else None
+        known |= bool(found)
+        ratio = None if value is None or goal is None else value / goal
+        cells += [_number(value), _number(goal), _number(ratio)]
+        notes += [row["note"] or row["setting"] for row in found]
+    unlike = list(dict.fromkeys(filter(None, notes)))
+    return [*cells, " / ".join(unlike)] if known else None
+
+
+def first_answers(rows: list[Row]) -> list[list[str]]:
+    """Lines of what a user waits for, ours first; those with nothing measured are left out."""
+    out = []
+    for first in FIRST_ANSWERS:
+        tools = {row["tool"] for row in rows if row["work"] == "first-answer"} - {OURS}
+        for tool in (OURS, *sorted(tools)):
+            goals = (first.cold, first.second) if tool == OURS else (None, None)
+            line = _first_answer(rows, first.variant, tool, goals)
+            if line is not None:
+                out.append([first.text if tool == OURS else f"{first.text}: {tool}", *line])
+    return out
+
+
+_FIRST = ["cold [s]", "wanted", "ratio", "second [s]", "wanted", "ratio"]
+
+
+def waiting(rows: list[Row]) -> str:
+    """The first answers, then each run from a shell, medians, and pairs above what is wanted."""
+    own = {first.variant for first in FIRST_ANSWERS}
+    more = [row["variant"] for row in rows if row["metric"] in ("cold_s", "second_s")]
+    lines = first_answers(rows)
+    for variant in dict.fromkeys(more):
+        line = None if variant in own else _first_answer(rows, variant, OURS)
+        lines += [] if line is None else [[variant, *line]]
+    return _table(["first answer", *_FIRST, ""], lines) if lines else ""
 
 
 def missing(rows: list[Row]) -> str:
@@ -231,8 +281,9 @@ def hopes(rows: list[Row]) -> str:
         measured = _measured(target, rows)
         met = "not measured" if measured is None else "yes" if target.met(measured) else "no"
         sign = ">=" if target.at_least else "<="
-        lines.append([target.text, f"{sign} {target.bound:g}", _number(measured), met])
-    return _table(["target", "wanted", "measured", "met?"], lines)
+        ratio = _number(None if measured is None else measured / target.bound)
+        lines.append([target.text, f"{sign} {target.bound:g}", _number(measured), ratio, met])
+    return _table(["target", "wanted", "measured", "ratio", "met?"], lines)
 
 
 # -- files --------------------------------------------------------------------------------------
@@ -258,7 +309,18 @@ def write(rows: list[Row]) -> None:
 
 def summary(rows: list[Row]) -> str:
     """All tables."""
-    return "\n\n".join(filter(None, (ratios(rows), others(rows), missing(rows), hopes(rows))))
+    tables = (ratios(rows), others(rows), waiting(rows), missing(rows), hopes(rows))
+    return "\n\n".join(filter(None, tables))
+
+
+def write_page(rows: list[Row]) -> None:
+    """Put the table of first answers between its marks in docs/benchmarks.md."""
+    head = ["what", *_FIRST]
+    lines = [line[: len(head)] for line in first_answers(rows)]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *lines])
+    mark = re.compile(r"(<!-- first answers -->\n).*(<!-- end -->)", re.DOTALL)
+    text = mark.sub(lambda m: f"{m[1]}\n{table}\n\n{m[2]}", PAGE.read_text(encoding="utf-8"))
+    PAGE.write_text(text, encoding="utf-8")
 
 
 def plots(rows: list[Row]) -> list[Path]:

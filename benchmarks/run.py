@@ -23,13 +23,14 @@ ROOT = Path(__file__).parent.parent
 Row = dict[str, Any]
 
 
-def run_job(job: Job, repeats: int) -> list[Row]:
+def run_job(job: Job, repeats: int, pairs: int | None = None) -> list[Row]:
     """The rows of one process; what went wrong with it is a row too."""
     with tempfile.TemporaryDirectory() as folder:
         rows = Path(folder) / "rows"
         rows.touch()
         command = [sys.executable, "-W", "ignore", "-m", TOOLS[job.tool], job.key]
         command += ["--rows", str(rows), "--repeats", str(repeats), "--budget", str(job.seconds)]
+        command += [] if pairs is None else ["--pairs", str(pairs)]
         problem = ""
         try:
             done = subprocess.run(
@@ -75,8 +76,14 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[], metavar="WORK", help="names or beginnings")
     parser.add_argument("--tools", nargs="+", default=[], choices=list(TOOLS), metavar="TOOL")
     parser.add_argument("--repeats", type=int, default=5, help="best of how many (%(default)s)")
+    parser.add_argument(
+        "--pairs", type=int, metavar="N", help="of methods to try; all if not given"
+    )
     parser.add_argument("--list", action="store_true", help="show works and tools, measure nothing")
     parser.add_argument("--report", action="store_true", help="only report what was measured last")
+    parser.add_argument(
+        "--docs", action="store_true", help="write tables to docs/benchmarks.md too"
+    )
     arguments = parser.parse_args()
     todo = [] if arguments.report else chosen(arguments.only, arguments.tools)
     if arguments.list:
@@ -89,12 +96,14 @@ def main() -> None:
     rows = report.load()
     for job in todo:
         rows = [row for row in rows if not replaced(row, job)]
-        new = run_job(job, arguments.repeats)
+        new = run_job(job, arguments.repeats, arguments.pairs)
         rows += [{**row, "job": job.key} for row in new]
         report.write(report.complete(rows))
     rows = report.complete(rows)
     report.write(rows)
     print("\n" + report.summary(rows))
+    if arguments.docs:
+        report.write_page(rows)
     for path in report.plots(rows):
         print(path.relative_to(ROOT))
     print(f"{report.LATEST.relative_to(ROOT)}: {len(rows)} rows")

@@ -37,6 +37,33 @@ def short(error: float) -> str:
     return f"{error:.0e}".replace("e-0", "e-")
 
 
+class FirstAnswer(NamedTuple):
+    """What a user waits for, with the CPU time wanted [s] of the first and the second process."""
+
+    variant: str
+    text: str
+    cold: float | None
+    second: float | None
+
+
+# The variants are those of the work "first-answer"; most are names for `first_answer.py`.
+FIRST_ANSWERS = (
+    FirstAnswer("import", "`import holonax`", 1.0, 1.0),
+    FirstAnswer("four_bar", "the README's four-bar, without pictures", 3.0, 1.5),
+    FirstAnswer("slider_crank", "`examples.slider_crank`, 1 s", 2.5, 1.5),
+    FirstAnswer("andrews", "`examples.andrews`, 0.05 s", 4.0, 2.0),
+    FirstAnswer("spatial_slider_crank", "`examples.spatial_slider_crank`, 1 s", 6.0, 2.0),
+    FirstAnswer("flyball_governor", "`examples.flyball_governor`, 1 s", 10.0, 3.0),
+    FirstAnswer("gyroscope", "a gyroscope of three bodies, 1 s", None, None),
+    FirstAnswer("holonax simulate, worst", "`holonax simulate NAME`, the worst", 12.0, 3.0),
+    FirstAnswer("pairs on slider_crank, worst", "slider-crank, the worst pair", 8.0, 3.0),
+    FirstAnswer("pairs on four_bar, worst", "four-bar, the worst pair", 8.0, 3.0),
+    FirstAnswer(
+        "pairs on spatial_slider_crank, worst", "spatial slider-crank, the worst pair", 8.0, 3.0
+    ),
+)
+
+
 class Job(NamedTuple):
     """One process: a tool on a work, or on a part of it, "WORK/PART", with its time [s]."""
 
@@ -61,6 +88,7 @@ def jobs() -> list[Job]:
 
     add("slider-crank", holonax=40, exudyn=20, by_hand=10)
     add("andrews cartesian", holonax=40, exudyn=20)
+    add("spatial slider-crank", holonax=60)
     for n, ours, exudyn in ((10, 30, 20), (100, 40, 30), (1000, 60, 60), (10000, 150, 0)):
         add(f"chain N={n}/generalized-alpha", holonax=ours)
         add(f"chain N={n}/RK4", holonax=ours)
@@ -76,9 +104,29 @@ def jobs() -> list[Job]:
         work = f"chain N={n} accuracy"
         add(work, holonax=ours, exudyn=peers, pinocchio=peers, drake=peers)
         add(work, simbody=peers, mujoco=peers)
-    for part in ("generalized-alpha", "RK4", "command line"):
-        add(f"start-up/{part}", holonax=60)
+    out += _first_answers()
     return out
+
+
+def _first_answers() -> list[Job]:
+    """The work "first-answer", with no spaces in the names of its parts."""
+    parts = {
+        "import": 60,
+        "four_bar": 90,
+        "slider_crank": 90,
+        "andrews": 90,
+        "spatial_slider_crank": 180,
+        "flyball_governor": 180,
+        "gyroscope": 180,
+        "command-line": 480,
+        "pairs-slider_crank": 1500,
+        "pairs-four_bar": 1500,
+        "pairs-spatial_slider_crank": 1500,
+        "compile-generalized-alpha": 60,
+        "compile-RK4": 60,
+    }
+    out = [Job(OURS, f"first-answer/{part}", seconds) for part, seconds in parts.items()]
+    return out + [Job(peer, "first-answer/gyroscope", 30) for peer in ("Exudyn", "MuJoCo")]
 
 
 def _identifier(tool: str) -> str:
@@ -153,8 +201,29 @@ def targets() -> list[Target]:
     for variant in (alpha, rk4):
         name = f"chain N=1000, {variant}"
         text = f"cold compile [s], {name}"
-        out.append(Target(text, "start-up", "compile_s", "value", 10, name))
-    out.append(
-        Target("warm command line [s]", "start-up", "s", "value", 3, "slider-crank, warm cache")
-    )
+        out.append(Target(text, "first-answer", "compile_s", "value", 10, name))
+    for work, variant, bound in (
+        ("slider-crank", rk4, 0.56),
+        ("slider-crank", alpha, 0.36),
+        ("andrews cartesian", alpha, 2.5),
+        ("spatial slider-crank", rk4, 4.0),
+        ("chain N=10", rk4, 8.0),
+        ("chain N=10", alpha, 8.0),
+    ):
+        text = f"{work}, {variant}, one step [µs]"
+        out.append(Target(text, work, "us_per_step", "value", bound, variant))
+    for first in FIRST_ANSWERS:
+        for metric, bound in (("cold_s", first.cold), ("second_s", first.second)):
+            if bound is not None:
+                text = f"first answer [s], {first.variant}, {metric.removesuffix('_s')}"
+                out.append(Target(text, "first-answer", metric, "value", bound, first.variant))
     return out
+
+
+def wanted(work: str, metric: str, variant: str) -> float | None:
+    """What is wanted of such a row's value, if anything."""
+    for target in targets():
+        same = target.work == work and target.metric == metric and target.field == "value"
+        if same and variant.startswith(target.variant):
+            return target.bound
+    return None

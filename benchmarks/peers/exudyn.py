@@ -30,8 +30,9 @@ from exudyn.itemInterface import (
 )
 from exudyn.utilities import RigidBodyInertia
 
+from .. import fresh
 from ..measure import Recorder, tool_main, version_of
-from ..problems import RHO, STEP, Andrews, FourBars, Rods, SliderCrank, chain, net, tree
+from ..problems import RHO, STEP, Andrews, FourBars, Gyroscope, Rods, SliderCrank, chain, net, tree
 
 warnings.filterwarnings("ignore")
 
@@ -409,6 +410,12 @@ def four_bars(recorder: Recorder, n: int) -> None:
         )
 
 
+def first_answer(recorder: Recorder) -> None:
+    """The gyroscope as free bodies on revolute joints."""
+    setting = "trapezoidal rule index 2, modified Newton, dt=0.001"
+    fresh.answer(recorder, "gyroscope", "gyroscope_exudyn", Gyroscope.error, setting)
+
+
 WORKS: dict[str, Callable[[Recorder], None]] = {
     "slider-crank": slider_crank,
     "andrews cartesian": andrews_cartesian,
@@ -418,6 +425,7 @@ WORKS: dict[str, Callable[[Recorder], None]] = {
     "n-four-bar N=400": lambda r: four_bars(r, 400),
     "net 20x20": lambda r: per_step_rods(r, net(20)),
     "tree 500": lambda r: per_step_rods(r, tree(500)),
+    "first-answer/gyroscope": first_answer,
 }
 for _n in (10, 100, 1000):
     WORKS[f"chain N={_n}"] = lambda r, n=_n: per_step_rods(r, chain(n))

@@ -1,4 +1,5 @@
-"""MuJoCo: the chain as a tree of ball joints, and as free bodies held by stiff constraints.
+"""MuJoCo: the chain as a tree of ball joints, and as free bodies held by stiff constraints; the
+first answer for a gyroscope.
 
 A tree costs the cube of N. Its default constraints are too soft to converge; with a time constant
 of two steps and RK4 they do.
@@ -10,8 +11,9 @@ from typing import Any
 
 import mujoco
 
+from .. import fresh
 from ..measure import Recorder, tool_main, version_of
-from ..problems import Rods, chain
+from ..problems import Gyroscope, Rods, chain
 
 
 def options(spec: Any, rods: Rods, step: float) -> None:
@@ -93,7 +95,14 @@ def accuracy(recorder: Recorder, n: int) -> None:
         recorder.curve(variant, "dt", steps, run, error, prepare=prepare)
 
 
+def first_answer(recorder: Recorder) -> None:
+    """The gyroscope as a tree of hinges."""
+    setting = "tree of hinges, RK4, dt=0.001"
+    fresh.answer(recorder, "gyroscope", "gyroscope_mujoco", Gyroscope.error, setting)
+
+
 WORKS = {f"chain N={n} accuracy": lambda r, n=n: accuracy(r, n) for n in (10, 100, 1000)}
+WORKS["first-answer/gyroscope"] = first_answer
 
 
 if __name__ == "__main__":
