@@ -176,50 +176,59 @@ class Lowering:
         wanted = (True,) * len(jaxpr.outvars) if wanted is None else wanted
         plan = self.plan(jaxpr, wanted)
         env: dict[Any, Array] = {}
-        free: set[Any] = set()  # variables whose buffers are this jaxpr's to overwrite
+        holders: dict[Buffer, list[Any]] = {}  # variables that lie in a buffer
+        free: set[Buffer] = set()  # buffers that are this jaxpr's to overwrite
+
+        def hold(var: Any, value: Array) -> None:
+            env[var] = value
+            if isinstance(value, Stored):
+                holders.setdefault(value.buffer, []).append(var)
+
         for var, value in zip(jaxpr.constvars, consts, strict=True):
-            env[var] = self.a.constant(value)
+            hold(var, self.a.constant(value))
         for i, (var, value) in enumerate(zip(jaxpr.invars, args, strict=True)):
-            repeated = isinstance(value, Delayed) and plan.uses.get(var, 0) > 1
-            env[var] = self.a.stored(value) if repeated else value
             if mine is not None and mine[i]:
-                free.add(var)
+                free.add(value.buffer)
+            repeated = isinstance(value, Delayed) and plan.uses.get(var, 0) > 1
+            hold(var, self.a.stored(value) if repeated else value)
 
         def read(var: Any) -> Array:
             if isinstance(var, jax_core.Literal):
                 return self.a.constant(np.asarray(var.val, dtype=var.aval.dtype))
             return env.get(var)
 
+        def dies(x: Array, at: int, values: list[Array]) -> bool:
+            """Whether nobody needs what is in the array's buffer after an equation."""
+            return (
+                isinstance(x, Stored)
+                and x.buffer in free
+                and all(plan.last.get(v, -1) <= at for v in holders[x.buffer])
+                and sum(isinstance(y, Stored) and y.buffer is x.buffer for y in values) == 1
+            )
+
         for at, eqn, outs in plan.equations:
             values = [read(v) for v in eqn.invars]
-            dying = [
-                v in free and plan.last.get(v) == at and sum(u is v for u in eqn.invars) == 1
-                if not isinstance(v, jax_core.Literal)
-                else False
-                for v in eqn.invars
-            ]
+            dying = [dies(x, at, values) for x in values]
             results = self._equation(eqn, values, dying, outs)
-            held = {
-                buffer
-                for x, d in zip(values, dying, strict=True)
-                if x is not None and not d
-                for buffer in self.a.sources(x)
-            }
-            seen: set[Buffer] = set()
             for var, result, want in zip(eqn.outvars, results, outs, strict=True):
                 if not want:
                     continue
-                if isinstance(result, Delayed) and plan.uses.get(var, 0) > 1:
+                if isinstance(result, Delayed) and (
+                    plan.uses.get(var, 0) > 1 or sum(x is result for x in results) > 1
+                ):
                     result = self.a.stored(result)
-                if isinstance(result, Stored):
-                    own = result.buffer.place in ("stack", "scratch") and not result.buffer.shared
-                    if own and result.buffer not in held and result.buffer not in seen:
-                        free.add(var)
-                    seen.add(result.buffer)
-                env[var] = result
+                hold(var, result)
+                if isinstance(result, Stored) and self._is_new(result.buffer, values):
+                    free.add(result.buffer)
             if self.b.count > MOST:
                 raise Unsupported(f"more than {MOST} operations")
         return [read(v) if want else None for v, want in zip(jaxpr.outvars, wanted, strict=True)]
+
+    def _is_new(self, buffer: Buffer, values: list[Array]) -> bool:
+        """Whether an equation has made a buffer, of which nobody else knows."""
+        if buffer.place not in ("stack", "scratch") or buffer.shared:
+            return False
+        return not any(x is not None and buffer in self.a.sources(x) for x in values)
 
     def _equation(
         self, eqn: Any, values: list[Array], dying: list[bool], outs: tuple[bool, ...]
