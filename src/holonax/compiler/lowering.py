@@ -421,14 +421,14 @@ class Lowering:
         loop.going = going(list(now))
         inside = self.b.enter(loop.body)
         new = following(list(now), list(in_memory))
-        self._carry_memory(now, new, in_memory)
         at = 0
-        for x, y, memory, unchanged in zip(now, new, in_memory, same, strict=True):
+        for y, memory, unchanged in zip(new, in_memory, same, strict=True):
             if memory or unchanged:
                 continue
             for node in self.a.small(y).ravel().tolist():
                 loop.phis[at].args[1] = node
                 at += 1
+        self._carry_memory(now, new, in_memory)
         self.b.leave(inside)
         self.b.leave(outside)
         self.b.statement("while", loop)
