@@ -399,7 +399,7 @@ class Lowering:
         for i, x in enumerate(start):
             var = body.invars[n_const + i] if n_const + i < len(body.invars) else None
             if ends[i] is not None and ends[i] is var:
-                now.append(x)
+                now.append(self.settled(x))
                 in_memory.append(False)
                 same.append(True)
                 continue
