@@ -73,6 +73,9 @@ def _plain(low: Lowering, eqn: Any, args: list[Array]) -> Array:
         raise Unsupported(f"{eqn.primitive.name} of truth values")
     if kind == "f32" and op in ("nextafter", "erf", "erfc"):
         raise Unsupported(f"{op} of single precision")
+    if op == "pow":  # the exponent may be a whole number
+        power_of = lambda x, y: low.b.apply(op, kind, x, low.b.convert(y, kind))  # noqa: E731
+        return entrywise(low, eqn, args, power_of)
     return entrywise(low, eqn, args, partial(low.b.apply, op, kind))
 
 
