@@ -262,7 +262,8 @@ def _reduce(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     first = low.b.const(kind, neutral(op, kind))
     if not is_large(x) or x.size <= SMALL:
         x = low.a.small(x)
-        columns = np.moveaxis(x, axes, range(len(axes))).reshape(-1, *shape)
+        count = math.prod(x.shape[d] for d in axes)
+        columns = np.moveaxis(x, axes, range(len(axes))).reshape(count, *shape)
         out = np.empty(shape, object)
         for index in np.ndindex(*shape):
             nodes = columns[(slice(None), *index)]
