@@ -232,9 +232,8 @@ class Arrays:
         if 0 not in shape:
             nest([])
 
-    def own(self, x: Array) -> Buffer:
-        """A buffer of its own with the array's entries."""
-        kind = x.kind if is_large(x) else x.flat[0].kind
+    def own(self, x: Array, kind: str) -> Buffer:
+        """A buffer of its own with the array's entries, which are of this kind."""
         buffer = self.new_buffer(kind, x.size)
         if isinstance(x, np.ndarray):
             self.write(buffer, x.ravel().tolist())

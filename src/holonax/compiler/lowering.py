@@ -257,13 +257,13 @@ class Lowering:
         results = found(self, eqn, values)
         return results if isinstance(results, list) else [results]
 
-    def to_overwrite(self, target: _Target) -> Stored:
+    def to_overwrite(self, target: _Target, kind: str) -> Stored:
         """An array in memory that may be written to, with the entries of `target`."""
         x = target.array
         if target.mine and isinstance(x, Stored):
             self.a.about_to_change(x.buffer)
             return x
-        return Stored(self.a.own(x), x.shape)
+        return Stored(self.a.own(x, kind), x.shape)
 
     def settled(self, x: Array) -> Array:
         """The array, computed if that was delayed."""
@@ -409,7 +409,7 @@ class Lowering:
             in_memory.append(kept)
             if kept:
                 target = _Target(x, mine[i])
-                now.append(self.to_overwrite(target))
+                now.append(self.to_overwrite(target, kind_of(var.aval.dtype)))
                 continue
             x = self.a.small(x)
             phis = np.empty(x.size, object)
@@ -444,7 +444,7 @@ class Lowering:
         targets = {buffer for buffer, _ in moves}
         if len(moves) > 1:
             moves = [
-                (buffer, Stored(self.a.own(y), y.shape))
+                (buffer, Stored(self.a.own(y, buffer.kind), y.shape))
                 if targets & set(self.a.sources(y))
                 else (buffer, y)
                 for buffer, y in moves

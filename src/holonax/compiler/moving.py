@@ -241,7 +241,7 @@ def _dynamic_update_slice(low: Lowering, eqn: Any, args: list[Any]) -> Array:
         out[place] = low.a.small(new)
         return out
     new = low.settled(new)
-    x = low.to_overwrite(target)
+    x = low.to_overwrite(target, kind_of(eqn.outvars[0].aval.dtype))
 
     def put(index: Sequence[Node]) -> None:
         at = [b.apply("add", "i64", i, k) for i, k in zip(index, begin, strict=True)]
@@ -349,7 +349,7 @@ def _scatter(low: Lowering, eqn: Any, args: list[Any]) -> Array:
     if not known or is_large(whole):
         from .lowering import _Target
 
-        place: Any = low.to_overwrite(_Target(whole, mine))
+        place: Any = low.to_overwrite(_Target(whole, mine), kind)
     else:
         place = np.array(whole)
 
