@@ -117,14 +117,15 @@ def _lu() -> str:
         pivot = f.load(top, k)
         left = f.value(f"sub i64 %n, {after}")
         right = f.at(top, after)
-        with f.loop(after, "%n") as i:
+        # a pivot of zero has zeros below it, and nothing to be done
+        end = f.value(f"select i1 {f.value(f'fcmp une double {pivot}, 0.0')}, i64 %n, i64 {after}")
+        with f.loop(after, end) as i:
             row = f.row("%a", i, "%n")
             m = f.value(f"fdiv double {f.load(row, k)}, {pivot}")
             f.store(m, row, k)
             with f.when(f.value(f"fcmp une double {m}, 0.0")):
-                f.do(
-                    f"call void @subtract(i64 {left}, double {m}, ptr {right}, ptr {f.at(row, after)})"
-                )
+                rest = f.at(row, after)
+                f.do(f"call void @subtract(i64 {left}, double {m}, ptr {right}, ptr {rest})")
     return f.end()
 
 
