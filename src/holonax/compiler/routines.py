@@ -130,8 +130,10 @@ def _lu() -> str:
 
 
 def _cholesky() -> str:
+    """The lower factor; not a number if there is none."""
     f = _Text("@cholesky(i64 %n, ptr %a)")
-    total = f.value("alloca double")
+    total, failed = f.value("alloca double"), f.value("alloca i1")
+    f.do(f"store i1 false, ptr {failed}")
     with f.loop("0", "%n") as i:
         row = f.row("%a", i, "%n")
         with f.loop("0", f.value(f"add i64 {i}, 1")) as j:
@@ -146,9 +148,15 @@ def _cholesky() -> str:
             root = f.value(f"call double @llvm.sqrt.f64(double {value})")
             quotient = f.value(f"fdiv double {value}, {f.load(other, j)}")
             diagonal = f.value(f"icmp eq i64 {i}, {j}")
+            refused = f.value(f"fcmp ule double {value}, 0.0")
+            with f.when(f.value(f"and i1 {diagonal}, {refused}")):
+                f.do(f"store i1 true, ptr {failed}")
             f.store(f.value(f"select i1 {diagonal}, double {root}, double {quotient}"), row, j)
         with f.loop(f.value(f"add i64 {i}, 1"), "%n") as j:
             f.store("0.0", row, j)
+    with f.when(f.value(f"load i1, ptr {failed}")), f.loop("0", "%n") as i:
+        with f.loop("0", f.value(f"add i64 {i}, 1")) as j:
+            f.store("0x7FF8000000000000", f.row("%a", i, "%n"), j)
     return f.end()
 
 
