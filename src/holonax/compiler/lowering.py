@@ -527,7 +527,7 @@ class Lowering:
             for k, (x, store) in enumerate(zip(done, stores, strict=True)):
                 if not outs[k]:
                     continue
-                done[k] = self.a.small(x) if store is None else self.settled(x)
+                done[k] = self.a.small(x) if store is None else self.a.stored(x)
             blocks.append(block)
             results.append(done)
             self.b.leave(before)
@@ -538,8 +538,7 @@ class Lowering:
             if len({r[k].buffer for r in results}) > 1:
                 for block, r in zip(blocks, results, strict=True):
                     before = self.b.enter(block)
-                    if isinstance(r[k], Stored):
-                        self.b.copy(store, r[k].buffer)
+                    self.b.copy(store, r[k].buffer)
                     self.b.leave(before)
                     r[k] = Stored(store, r[k].shape)
         switch = Switch(which, blocks)
