@@ -111,7 +111,7 @@ class Lowering:
         for at in reversed(range(len(jaxpr.eqns))):
             eqn = jaxpr.eqns[at]
             outs = tuple(v in needed for v in eqn.outvars)
-            if not any(outs):
+            if not any(outs) and not eqn.effects:
                 continue
             for var, want in zip(eqn.invars, self._inputs_needed(eqn, outs), strict=True):
                 if want:
