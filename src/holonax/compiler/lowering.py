@@ -136,7 +136,8 @@ class Lowering:
         return [True] * len(eqn.invars)
 
     def weight(self, jaxpr: Any) -> int:
-        """About how many scalar operations a jaxpr is; loops of unknown length count once."""
+        """About how many scalar operations a jaxpr is, at least one; loops of unknown length count
+        once."""
         key = id(jaxpr)
         if key not in self._weights:
             self._kept.append(jaxpr)
@@ -156,7 +157,7 @@ class Lowering:
                     total += share + (1000 if eqn.primitive.name == "while" else 0)
                 else:
                     total += max((min(v.aval.size, SMALL) for v in eqn.outvars), default=0)
-            self._weights[key] = total
+            self._weights[key] = max(total, 1)
         return self._weights[key]
 
     # -- the walk ----------------------------------------------------------------------------
