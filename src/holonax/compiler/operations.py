@@ -14,6 +14,7 @@ that the program is made for.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -136,7 +137,7 @@ def wrapped(kind: str, value: Any) -> Any:
 
 def constant(kind: str, value: Any) -> Any:
     if is_float(kind):
-        return float(np.float32(value)) if kind == "f32" else float(value)
+        return ctypes.c_float(value).value if kind == "f32" else float(value)
     return bool(value) if kind == "b1" else wrapped(kind, value)
 
 
@@ -397,6 +398,8 @@ class Builder:
 
 
 def _converted(value: Any, kind: str) -> Any:
+    if kind == "f32" and isinstance(value, int):  # rounded once
+        return np.array(value).astype(np.float32)
     if is_float(kind) or kind == "b1":
         return value
     if isinstance(value, float):
