@@ -201,9 +201,11 @@ def _pad(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 def clamped(low: Lowering, start: Node, most: int) -> Node:
     """An index between 0 and `most`, as i64."""
     b = low.b
-    start = b.convert(start, "i64")
     if most <= 0:
         return b.index(0)
+    if start.kind == "u64":
+        start = b.apply("min", "u64", start, b.const("u64", most))
+    start = b.convert(start, "i64")
     return b.apply("min", "i64", b.apply("max", "i64", start, b.index(0)), b.index(most))
 
 
@@ -301,7 +303,7 @@ def _gather(low: Lowering, eqn: Any, args: list[Array]) -> Array:
                 given = low.a.entry(indices, [*outer, b.index(k)])
                 start = b.convert(given, "i64")
                 most = x.shape[d] - sizes[d]
-                place = clamped(low, start, most)
+                place = clamped(low, given, most)
                 if fill is not None:
                     good = b.apply("and", "b1", good, b.compare("eq", "i64", place, start))
             elif d in dims.operand_batching_dims:
@@ -362,8 +364,9 @@ def _scatter(low: Lowering, eqn: Any, args: list[Any]) -> Array:
             where = b.index(0)
             if d in dims.scatter_dims_to_operand_dims:
                 k = dims.scatter_dims_to_operand_dims.index(d)
-                start = b.convert(low.a.entry(indices, [*outer, b.index(k)]), "i64")
-                where = clamped(low, start, shape[d] - sizes[d])
+                given = low.a.entry(indices, [*outer, b.index(k)])
+                start = b.convert(given, "i64")
+                where = clamped(low, given, shape[d] - sizes[d])
                 if mode == "FILL_OR_DROP":
                     good = b.apply("and", "b1", good, b.compare("eq", "i64", where, start))
             elif d in dims.operand_batching_dims:
