@@ -330,7 +330,7 @@ def _nodes(x: Array) -> list[Node]:
     return x.ravel().tolist() if isinstance(x, np.ndarray) else [Node("load", "i64")]
 
 
-@rule("scatter", "scatter-add", "scatter-mul", "scatter_sub", "scatter-min", "scatter-max")
+@rule("scatter", "scatter-add", "scatter-mul", "scatter-sub", "scatter-min", "scatter-max")
 def _scatter(low: Lowering, eqn: Any, args: list[Any]) -> Array:
     name, b, dims = eqn.primitive.name, low.b, eqn.params["dimension_numbers"]
     target, indices, new = args[0], low.settled(args[1]), low.settled(args[2])
@@ -338,7 +338,7 @@ def _scatter(low: Lowering, eqn: Any, args: list[Any]) -> Array:
     mine = target.mine if hasattr(target, "array") else False
     shape, mode = whole.shape, _mode(eqn)
     kind = kind_of(eqn.outvars[0].aval.dtype)
-    op = {"scatter": None, "scatter_sub": "sub"}.get(name, name[8:] if name != "scatter" else None)
+    op = name[8:] or None
     if op == "add" and kind == "b1":
         raise Unsupported("sums of truth values")
     dropped = (*dims.inserted_window_dims, *dims.operand_batching_dims)
