@@ -29,7 +29,7 @@ def moved(
     if not is_large(x):
         x = low.a.stored(x)
     entry = lambda index: low.a.entry(x, source(index))  # noqa: E731
-    return low.a.delayed(x.kind, shape, entry, low.a.sources(x))
+    return low.a.delayed(x.kind, shape, entry, low.a.sources(x), of=[x])
 
 
 @rule("reshape")

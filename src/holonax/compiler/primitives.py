@@ -51,7 +51,8 @@ def entrywise(low: Lowering, eqn: Any, args: list[Array], function: Callable[...
 
         large = [x for x in args if not isinstance(x, Node)]
 
-        return low.a.delayed(kind, shape, entry, [y for x in large for y in low.a.sources(x)])
+        sources = [y for x in large for y in low.a.sources(x)]
+        return low.a.delayed(kind, shape, entry, sources, of=large)
     small = [low.a.small(x) for x in args]
     if not shape:
         return _scalar(function(*(x[()] for x in small)))
