@@ -300,10 +300,10 @@ class Builder:
         return node
 
     def _shared(self, op: str, kind: str, *args: Node) -> Node:
-        if op in _COMMUTING and id(args[1]) < id(args[0]):
-            args = (args[1], args[0])
         key = (op, kind, *args)
         node = self._made.get(key)
+        if node is None and op in _COMMUTING:
+            node = self._made.get((op, kind, args[1], args[0]))
         if node is None:
             node = self._new(op, kind, args)
             self._made[key] = node
