@@ -353,11 +353,12 @@ def _cumulative(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 
 @rule("sort")
 def _sort(low: Lowering, eqn: Any, args: list[Array]) -> list[Array]:
-    """Numbers of one array by a network of exchanges, NaN last."""
-    if len(args) != 1 or args[0].size > 64:
+    """By a network of exchanges, NaN last; other arrays in the order of the first one."""
+    if eqn.params["num_keys"] != 1 or args[0].size > 64:
         raise Unsupported("sorting of many numbers")
-    kind, b = kind_of(eqn.invars[0].aval.dtype), low.b
-    x = np.moveaxis(np.array(low.a.small(args[0])), eqn.params["dimension"], 0)
+    kind, b, axis = kind_of(eqn.invars[0].aval.dtype), low.b, eqn.params["dimension"]
+    columns = [np.moveaxis(np.array(low.a.small(x)), axis, 0) for x in args]
+    x = columns[0]
     for index in np.ndindex(*x.shape[1:]):
         for end in range(len(x) - 1, 0, -1):
             for k in range(end):
@@ -367,6 +368,8 @@ def _sort(low: Lowering, eqn: Any, args: list[Array]) -> list[Array]:
                     first, second = (b.compare("ne", kind, y, y) for y in (one, two))
                     late = b.apply("and", "b1", first, b.apply("not", "b1", second))
                     exchange = b.apply("or", "b1", exchange, late)
-                x[(k, *index)] = b.select(exchange, two, one)
-                x[(k + 1, *index)] = b.select(exchange, one, two)
-    return [np.moveaxis(x, 0, eqn.params["dimension"])]
+                for y in columns:
+                    one, two = y[(k, *index)], y[(k + 1, *index)]
+                    y[(k, *index)] = b.select(exchange, two, one)
+                    y[(k + 1, *index)] = b.select(exchange, one, two)
+    return [np.moveaxis(y, 0, axis) for y in columns]
