@@ -100,7 +100,7 @@ def _square(eqn: Any, x: Array) -> int:
 def _lu(low: Lowering, eqn: Any, args: list[Array]) -> list[Array]:
     """(L and U packed, exchanges, permutation) by partial pivoting."""
     n = _square(eqn, args[0])
-    packed = Stored(low.a.own(args[0]), (n, n))
+    packed = Stored(low.a.own(args[0], "f64"), (n, n))
     exchanges = Stored(low.a.new_buffer("i32", n), (n,))
     order = Stored(low.a.new_buffer("i32", n), (n,))
     low.b.call("lu", [n], [packed.buffer, exchanges.buffer, order.buffer])
@@ -110,7 +110,7 @@ def _lu(low: Lowering, eqn: Any, args: list[Array]) -> list[Array]:
 @rule("cholesky")
 def _cholesky(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     n = _square(eqn, args[0])
-    packed = Stored(low.a.own(args[0]), (n, n))
+    packed = Stored(low.a.own(args[0], "f64"), (n, n))
     low.b.call("cholesky", [n], [packed.buffer])
     return packed
 
@@ -122,7 +122,7 @@ def _triangular_solve(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     if not p["left_side"] or p["conjugate_a"] or len(args[1].shape) != 2:
         raise Unsupported("triangular_solve from the right")
     k = args[1].shape[1]
-    x = Stored(low.a.own(args[1]), (n, k))
+    x = Stored(low.a.own(args[1], "f64"), (n, k))
     matrix = low.a.stored(args[0]).buffer
     options = [n, k, int(p["lower"]), int(p["transpose_a"]), int(p["unit_diagonal"])]
     low.b.call("triangular_solve", options, [matrix, x.buffer])

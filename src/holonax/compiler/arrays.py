@@ -16,6 +16,7 @@ import numpy as np
 from .operations import Buffer, Builder, For, Node, kind_of
 
 SMALL = 1024  # entries up to which an array is taken apart
+DEEPEST = 32  # rules for large arrays that may call one another
 
 
 class Stored:
@@ -36,10 +37,12 @@ class Delayed:
 
     It reads the buffers `sources`; before one of these is overwritten, the array is stored. `scope`
     is the block in which it was made, outside of which it means nothing; `value` what all entries
-    are, if that is so.
+    are, if that is so; `depth` how many rules it takes, one calling the next.
     """
 
-    __slots__ = ("__weakref__", "entry", "kind", "scope", "shape", "sources", "stored", "value")
+    __slots__ = (
+        *("__weakref__", "depth", "entry", "kind", "scope", "shape", "sources", "stored", "value"),
+    )
 
     def __init__(
         self,
@@ -49,8 +52,9 @@ class Delayed:
         sources: Sequence[Buffer],
         scope: int,
         value: Node | None = None,
+        depth: int = 1,
     ):
-        self.value = value
+        self.value, self.depth = value, depth
         self.kind, self.shape, self.entry, self.scope = kind, shape, entry, scope
         self.sources = tuple(dict.fromkeys(sources))
         self.stored: Stored | None = None
@@ -111,9 +115,15 @@ class Arrays:
         entry: Callable[[Sequence[Node]], Node],
         sources: Sequence[Buffer] = (),
         value: Node | None = None,
-    ) -> Delayed:
-        """An array by a rule, made in the present block."""
-        return Delayed(kind, tuple(shape), entry, sources, self.b.scopes[-1], value)
+        of: Sequence[Any] = (),
+    ) -> Large:
+        """An array by a rule, made in the present block; stored if it takes too many rules.
+
+        `of` are the arrays that the rule takes entries of.
+        """
+        depth = 1 + max((x.depth for x in of if isinstance(x, Delayed)), default=0)
+        out = Delayed(kind, tuple(shape), entry, sources, self.b.scopes[-1], value, depth)
+        return out if depth < DEEPEST else self.stored(out)
 
     def small_of(self, kind: str, x: np.ndarray) -> np.ndarray:
         """A small array of numbers that are known."""
@@ -232,9 +242,8 @@ class Arrays:
         if 0 not in shape:
             nest([])
 
-    def own(self, x: Array) -> Buffer:
-        """A buffer of its own with the array's entries."""
-        kind = x.kind if is_large(x) else x.flat[0].kind
+    def own(self, x: Array, kind: str) -> Buffer:
+        """A buffer of its own with the array's entries, which are of this kind."""
         buffer = self.new_buffer(kind, x.size)
         if isinstance(x, np.ndarray):
             self.write(buffer, x.ravel().tolist())

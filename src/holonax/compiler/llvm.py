@@ -21,7 +21,8 @@ from .operations import (
     is_signed,
 )
 
-_STACK = 4096  # entries up to which an array is on the stack
+_STACK = 4096  # entries up to which an array is on the stack,
+_ALL_STACK = 1 << 18  # and bytes up to which all of these together are
 _INTRINSIC = {"sin", "cos", "exp", "log", "exp2", "pow"}
 _COMPARE = {
     "lt": ("olt", "lt"),
@@ -78,6 +79,7 @@ class Emitter:
 
     def _head(self, buffers: list[Buffer], inputs: int, outputs: int) -> None:
         self.constants: list[str] = []
+        stack = 0
         for k, buffer in enumerate(buffers):
             kind = stored_type(buffer.kind)
             if buffer.place == "constant":
@@ -98,7 +100,8 @@ class Emitter:
                 table = "%in" if buffer.place == "input" else "%out"
                 place = self._value(f"getelementptr ptr, ptr {table}, i64 {buffer.data}")
                 self.lines.append(f"  {buffer.name} = load ptr, ptr {place}{self._invariant}")
-            elif buffer.size <= _STACK:
+            elif buffer.size <= _STACK and stack + 8 * buffer.size <= _ALL_STACK:
+                stack += 8 * buffer.size
                 self.lines.append(
                     f"  {buffer.name} = alloca [{max(buffer.size, 1)} x {kind}], align 64"
                 )

@@ -111,7 +111,7 @@ class Lowering:
         for at in reversed(range(len(jaxpr.eqns))):
             eqn = jaxpr.eqns[at]
             outs = tuple(v in needed for v in eqn.outvars)
-            if not any(outs):
+            if not any(outs) and not eqn.effects:
                 continue
             for var, want in zip(eqn.invars, self._inputs_needed(eqn, outs), strict=True):
                 if want:
@@ -136,7 +136,8 @@ class Lowering:
         return [True] * len(eqn.invars)
 
     def weight(self, jaxpr: Any) -> int:
-        """About how many scalar operations a jaxpr is; loops of unknown length count once."""
+        """About how many scalar operations a jaxpr is, at least one; loops of unknown length count
+        once."""
         key = id(jaxpr)
         if key not in self._weights:
             self._kept.append(jaxpr)
@@ -156,7 +157,7 @@ class Lowering:
                     total += share + (1000 if eqn.primitive.name == "while" else 0)
                 else:
                     total += max((min(v.aval.size, SMALL) for v in eqn.outvars), default=0)
-            self._weights[key] = total
+            self._weights[key] = max(total, 1)
         return self._weights[key]
 
     # -- the walk ----------------------------------------------------------------------------
@@ -176,50 +177,59 @@ class Lowering:
         wanted = (True,) * len(jaxpr.outvars) if wanted is None else wanted
         plan = self.plan(jaxpr, wanted)
         env: dict[Any, Array] = {}
-        free: set[Any] = set()  # variables whose buffers are this jaxpr's to overwrite
+        holders: dict[Buffer, list[Any]] = {}  # variables that lie in a buffer
+        free: set[Buffer] = set()  # buffers that are this jaxpr's to overwrite
+
+        def hold(var: Any, value: Array) -> None:
+            env[var] = value
+            if isinstance(value, Stored):
+                holders.setdefault(value.buffer, []).append(var)
+
         for var, value in zip(jaxpr.constvars, consts, strict=True):
-            env[var] = self.a.constant(value)
+            hold(var, self.a.constant(value))
         for i, (var, value) in enumerate(zip(jaxpr.invars, args, strict=True)):
-            repeated = isinstance(value, Delayed) and plan.uses.get(var, 0) > 1
-            env[var] = self.a.stored(value) if repeated else value
             if mine is not None and mine[i]:
-                free.add(var)
+                free.add(value.buffer)
+            repeated = isinstance(value, Delayed) and plan.uses.get(var, 0) > 1
+            hold(var, self.a.stored(value) if repeated else value)
 
         def read(var: Any) -> Array:
             if isinstance(var, jax_core.Literal):
                 return self.a.constant(np.asarray(var.val, dtype=var.aval.dtype))
             return env.get(var)
 
+        def dies(x: Array, at: int, values: list[Array]) -> bool:
+            """Whether nobody needs what is in the array's buffer after an equation."""
+            return (
+                isinstance(x, Stored)
+                and x.buffer in free
+                and all(plan.last.get(v, -1) <= at for v in holders[x.buffer])
+                and sum(isinstance(y, Stored) and y.buffer is x.buffer for y in values) == 1
+            )
+
         for at, eqn, outs in plan.equations:
             values = [read(v) for v in eqn.invars]
-            dying = [
-                v in free and plan.last.get(v) == at and sum(u is v for u in eqn.invars) == 1
-                if not isinstance(v, jax_core.Literal)
-                else False
-                for v in eqn.invars
-            ]
+            dying = [dies(x, at, values) for x in values]
             results = self._equation(eqn, values, dying, outs)
-            held = {
-                buffer
-                for x, d in zip(values, dying, strict=True)
-                if x is not None and not d
-                for buffer in self.a.sources(x)
-            }
-            seen: set[Buffer] = set()
             for var, result, want in zip(eqn.outvars, results, outs, strict=True):
                 if not want:
                     continue
-                if isinstance(result, Delayed) and plan.uses.get(var, 0) > 1:
+                if isinstance(result, Delayed) and (
+                    plan.uses.get(var, 0) > 1 or sum(x is result for x in results) > 1
+                ):
                     result = self.a.stored(result)
-                if isinstance(result, Stored):
-                    own = result.buffer.place in ("stack", "scratch") and not result.buffer.shared
-                    if own and result.buffer not in held and result.buffer not in seen:
-                        free.add(var)
-                    seen.add(result.buffer)
-                env[var] = result
+                hold(var, result)
+                if isinstance(result, Stored) and self._is_new(result.buffer, values):
+                    free.add(result.buffer)
             if self.b.count > MOST:
                 raise Unsupported(f"more than {MOST} operations")
         return [read(v) if want else None for v, want in zip(jaxpr.outvars, wanted, strict=True)]
+
+    def _is_new(self, buffer: Buffer, values: list[Array]) -> bool:
+        """Whether an equation has made a buffer, of which nobody else knows."""
+        if buffer.place not in ("stack", "scratch") or buffer.shared:
+            return False
+        return not any(x is not None and buffer in self.a.sources(x) for x in values)
 
     def _equation(
         self, eqn: Any, values: list[Array], dying: list[bool], outs: tuple[bool, ...]
@@ -248,13 +258,13 @@ class Lowering:
         results = found(self, eqn, values)
         return results if isinstance(results, list) else [results]
 
-    def to_overwrite(self, target: _Target) -> Stored:
+    def to_overwrite(self, target: _Target, kind: str) -> Stored:
         """An array in memory that may be written to, with the entries of `target`."""
         x = target.array
         if target.mine and isinstance(x, Stored):
             self.a.about_to_change(x.buffer)
             return x
-        return Stored(self.a.own(x), x.shape)
+        return Stored(self.a.own(x, kind), x.shape)
 
     def settled(self, x: Array) -> Array:
         """The array, computed if that was delayed."""
@@ -390,7 +400,7 @@ class Lowering:
         for i, x in enumerate(start):
             var = body.invars[n_const + i] if n_const + i < len(body.invars) else None
             if ends[i] is not None and ends[i] is var:
-                now.append(x)
+                now.append(self.settled(x))
                 in_memory.append(False)
                 same.append(True)
                 continue
@@ -400,7 +410,7 @@ class Lowering:
             in_memory.append(kept)
             if kept:
                 target = _Target(x, mine[i])
-                now.append(self.to_overwrite(target))
+                now.append(self.to_overwrite(target, kind_of(var.aval.dtype)))
                 continue
             x = self.a.small(x)
             phis = np.empty(x.size, object)
@@ -412,14 +422,14 @@ class Lowering:
         loop.going = going(list(now))
         inside = self.b.enter(loop.body)
         new = following(list(now), list(in_memory))
-        self._carry_memory(now, new, in_memory)
         at = 0
-        for x, y, memory, unchanged in zip(now, new, in_memory, same, strict=True):
+        for y, memory, unchanged in zip(new, in_memory, same, strict=True):
             if memory or unchanged:
                 continue
             for node in self.a.small(y).ravel().tolist():
                 loop.phis[at].args[1] = node
                 at += 1
+        self._carry_memory(now, new, in_memory)
         self.b.leave(inside)
         self.b.leave(outside)
         self.b.statement("while", loop)
@@ -435,7 +445,7 @@ class Lowering:
         targets = {buffer for buffer, _ in moves}
         if len(moves) > 1:
             moves = [
-                (buffer, Stored(self.a.own(y), y.shape))
+                (buffer, Stored(self.a.own(y, buffer.kind), y.shape))
                 if targets & set(self.a.sources(y))
                 else (buffer, y)
                 for buffer, y in moves
@@ -518,7 +528,7 @@ class Lowering:
             for k, (x, store) in enumerate(zip(done, stores, strict=True)):
                 if not outs[k]:
                     continue
-                done[k] = self.a.small(x) if store is None else self.settled(x)
+                done[k] = self.a.small(x) if store is None else self.a.stored(x)
             blocks.append(block)
             results.append(done)
             self.b.leave(before)
@@ -529,8 +539,7 @@ class Lowering:
             if len({r[k].buffer for r in results}) > 1:
                 for block, r in zip(blocks, results, strict=True):
                     before = self.b.enter(block)
-                    if isinstance(r[k], Stored):
-                        self.b.copy(store, r[k].buffer)
+                    self.b.copy(store, r[k].buffer)
                     self.b.leave(before)
                     r[k] = Stored(store, r[k].shape)
         switch = Switch(which, blocks)

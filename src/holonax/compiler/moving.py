@@ -29,7 +29,7 @@ def moved(
     if not is_large(x):
         x = low.a.stored(x)
     entry = lambda index: low.a.entry(x, source(index))  # noqa: E731
-    return low.a.delayed(x.kind, shape, entry, low.a.sources(x))
+    return low.a.delayed(x.kind, shape, entry, low.a.sources(x), of=[x])
 
 
 @rule("reshape")
@@ -201,9 +201,11 @@ def _pad(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 def clamped(low: Lowering, start: Node, most: int) -> Node:
     """An index between 0 and `most`, as i64."""
     b = low.b
-    start = b.convert(start, "i64")
     if most <= 0:
         return b.index(0)
+    if start.kind == "u64":
+        start = b.apply("min", "u64", start, b.const("u64", most))
+    start = b.convert(start, "i64")
     return b.apply("min", "i64", b.apply("max", "i64", start, b.index(0)), b.index(most))
 
 
@@ -241,7 +243,7 @@ def _dynamic_update_slice(low: Lowering, eqn: Any, args: list[Any]) -> Array:
         out[place] = low.a.small(new)
         return out
     new = low.settled(new)
-    x = low.to_overwrite(target)
+    x = low.to_overwrite(target, kind_of(eqn.outvars[0].aval.dtype))
 
     def put(index: Sequence[Node]) -> None:
         at = [b.apply("add", "i64", i, k) for i, k in zip(index, begin, strict=True)]
@@ -301,7 +303,7 @@ def _gather(low: Lowering, eqn: Any, args: list[Array]) -> Array:
                 given = low.a.entry(indices, [*outer, b.index(k)])
                 start = b.convert(given, "i64")
                 most = x.shape[d] - sizes[d]
-                place = clamped(low, start, most)
+                place = clamped(low, given, most)
                 if fill is not None:
                     good = b.apply("and", "b1", good, b.compare("eq", "i64", place, start))
             elif d in dims.operand_batching_dims:
@@ -328,7 +330,7 @@ def _nodes(x: Array) -> list[Node]:
     return x.ravel().tolist() if isinstance(x, np.ndarray) else [Node("load", "i64")]
 
 
-@rule("scatter", "scatter-add", "scatter-mul", "scatter_sub", "scatter-min", "scatter-max")
+@rule("scatter", "scatter-add", "scatter-mul", "scatter-sub", "scatter-min", "scatter-max")
 def _scatter(low: Lowering, eqn: Any, args: list[Any]) -> Array:
     name, b, dims = eqn.primitive.name, low.b, eqn.params["dimension_numbers"]
     target, indices, new = args[0], low.settled(args[1]), low.settled(args[2])
@@ -336,7 +338,7 @@ def _scatter(low: Lowering, eqn: Any, args: list[Any]) -> Array:
     mine = target.mine if hasattr(target, "array") else False
     shape, mode = whole.shape, _mode(eqn)
     kind = kind_of(eqn.outvars[0].aval.dtype)
-    op = {"scatter": None, "scatter_sub": "sub"}.get(name, name[8:] if name != "scatter" else None)
+    op = name[8:] or None
     if op == "add" and kind == "b1":
         raise Unsupported("sums of truth values")
     dropped = (*dims.inserted_window_dims, *dims.operand_batching_dims)
@@ -349,7 +351,7 @@ def _scatter(low: Lowering, eqn: Any, args: list[Any]) -> Array:
     if not known or is_large(whole):
         from .lowering import _Target
 
-        place: Any = low.to_overwrite(_Target(whole, mine))
+        place: Any = low.to_overwrite(_Target(whole, mine), kind)
     else:
         place = np.array(whole)
 
@@ -362,8 +364,9 @@ def _scatter(low: Lowering, eqn: Any, args: list[Any]) -> Array:
             where = b.index(0)
             if d in dims.scatter_dims_to_operand_dims:
                 k = dims.scatter_dims_to_operand_dims.index(d)
-                start = b.convert(low.a.entry(indices, [*outer, b.index(k)]), "i64")
-                where = clamped(low, start, shape[d] - sizes[d])
+                given = low.a.entry(indices, [*outer, b.index(k)])
+                start = b.convert(given, "i64")
+                where = clamped(low, given, shape[d] - sizes[d])
                 if mode == "FILL_OR_DROP":
                     good = b.apply("and", "b1", good, b.compare("eq", "i64", where, start))
             elif d in dims.operand_batching_dims:

@@ -14,6 +14,7 @@ that the program is made for.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -136,7 +137,7 @@ def wrapped(kind: str, value: Any) -> Any:
 
 def constant(kind: str, value: Any) -> Any:
     if is_float(kind):
-        return float(np.float32(value)) if kind == "f32" else float(value)
+        return ctypes.c_float(value).value if kind == "f32" else float(value)
     return bool(value) if kind == "b1" else wrapped(kind, value)
 
 
@@ -299,10 +300,10 @@ class Builder:
         return node
 
     def _shared(self, op: str, kind: str, *args: Node) -> Node:
-        if op in _COMMUTING and id(args[1]) < id(args[0]):
-            args = (args[1], args[0])
         key = (op, kind, *args)
         node = self._made.get(key)
+        if node is None and op in _COMMUTING:
+            node = self._made.get((op, kind, args[1], args[0]))
         if node is None:
             node = self._new(op, kind, args)
             self._made[key] = node
@@ -397,6 +398,8 @@ class Builder:
 
 
 def _converted(value: Any, kind: str) -> Any:
+    if kind == "f32" and isinstance(value, int):  # rounded once
+        return np.array(value).astype(np.float32)
     if is_float(kind) or kind == "b1":
         return value
     if isinstance(value, float):

@@ -51,7 +51,8 @@ def entrywise(low: Lowering, eqn: Any, args: list[Array], function: Callable[...
 
         large = [x for x in args if not isinstance(x, Node)]
 
-        return low.a.delayed(kind, shape, entry, [y for x in large for y in low.a.sources(x)])
+        sources = [y for x in large for y in low.a.sources(x)]
+        return low.a.delayed(kind, shape, entry, sources, of=large)
     small = [low.a.small(x) for x in args]
     if not shape:
         return _scalar(function(*(x[()] for x in small)))
@@ -73,6 +74,9 @@ def _plain(low: Lowering, eqn: Any, args: list[Array]) -> Array:
         raise Unsupported(f"{eqn.primitive.name} of truth values")
     if kind == "f32" and op in ("nextafter", "erf", "erfc"):
         raise Unsupported(f"{op} of single precision")
+    if op == "pow":  # the exponent may be a whole number
+        power_of = lambda x, y: low.b.apply(op, kind, x, low.b.convert(y, kind))  # noqa: E731
+        return entrywise(low, eqn, args, power_of)
     return entrywise(low, eqn, args, partial(low.b.apply, op, kind))
 
 
@@ -259,7 +263,8 @@ def _reduce(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     first = low.b.const(kind, neutral(op, kind))
     if not is_large(x) or x.size <= SMALL:
         x = low.a.small(x)
-        columns = np.moveaxis(x, axes, range(len(axes))).reshape(-1, *shape)
+        count = math.prod(x.shape[d] for d in axes)
+        columns = np.moveaxis(x, axes, range(len(axes))).reshape(count, *shape)
         out = np.empty(shape, object)
         for index in np.ndindex(*shape):
             nodes = columns[(slice(None), *index)]
@@ -348,11 +353,12 @@ def _cumulative(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 
 @rule("sort")
 def _sort(low: Lowering, eqn: Any, args: list[Array]) -> list[Array]:
-    """Numbers of one array by a network of exchanges, NaN last."""
-    if len(args) != 1 or args[0].size > 64:
+    """By a network of exchanges, NaN last; other arrays in the order of the first one."""
+    if eqn.params["num_keys"] != 1 or args[0].size > 64:
         raise Unsupported("sorting of many numbers")
-    kind, b = kind_of(eqn.invars[0].aval.dtype), low.b
-    x = np.moveaxis(np.array(low.a.small(args[0])), eqn.params["dimension"], 0)
+    kind, b, axis = kind_of(eqn.invars[0].aval.dtype), low.b, eqn.params["dimension"]
+    columns = [np.moveaxis(np.array(low.a.small(x)), axis, 0) for x in args]
+    x = columns[0]
     for index in np.ndindex(*x.shape[1:]):
         for end in range(len(x) - 1, 0, -1):
             for k in range(end):
@@ -362,6 +368,8 @@ def _sort(low: Lowering, eqn: Any, args: list[Array]) -> list[Array]:
                     first, second = (b.compare("ne", kind, y, y) for y in (one, two))
                     late = b.apply("and", "b1", first, b.apply("not", "b1", second))
                     exchange = b.apply("or", "b1", exchange, late)
-                x[(k, *index)] = b.select(exchange, two, one)
-                x[(k + 1, *index)] = b.select(exchange, one, two)
-    return [np.moveaxis(x, 0, eqn.params["dimension"])]
+                for y in columns:
+                    one, two = y[(k, *index)], y[(k + 1, *index)]
+                    y[(k, *index)] = b.select(exchange, two, one)
+                    y[(k + 1, *index)] = b.select(exchange, one, two)
+    return [np.moveaxis(y, 0, axis) for y in columns]

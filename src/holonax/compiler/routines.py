@@ -117,20 +117,23 @@ def _lu() -> str:
         pivot = f.load(top, k)
         left = f.value(f"sub i64 %n, {after}")
         right = f.at(top, after)
-        with f.loop(after, "%n") as i:
+        # a pivot of zero has zeros below it, and nothing to be done
+        end = f.value(f"select i1 {f.value(f'fcmp une double {pivot}, 0.0')}, i64 %n, i64 {after}")
+        with f.loop(after, end) as i:
             row = f.row("%a", i, "%n")
             m = f.value(f"fdiv double {f.load(row, k)}, {pivot}")
             f.store(m, row, k)
             with f.when(f.value(f"fcmp une double {m}, 0.0")):
-                f.do(
-                    f"call void @subtract(i64 {left}, double {m}, ptr {right}, ptr {f.at(row, after)})"
-                )
+                rest = f.at(row, after)
+                f.do(f"call void @subtract(i64 {left}, double {m}, ptr {right}, ptr {rest})")
     return f.end()
 
 
 def _cholesky() -> str:
+    """The lower factor; not a number if there is none."""
     f = _Text("@cholesky(i64 %n, ptr %a)")
-    total = f.value("alloca double")
+    total, failed = f.value("alloca double"), f.value("alloca i1")
+    f.do(f"store i1 false, ptr {failed}")
     with f.loop("0", "%n") as i:
         row = f.row("%a", i, "%n")
         with f.loop("0", f.value(f"add i64 {i}, 1")) as j:
@@ -145,9 +148,15 @@ def _cholesky() -> str:
             root = f.value(f"call double @llvm.sqrt.f64(double {value})")
             quotient = f.value(f"fdiv double {value}, {f.load(other, j)}")
             diagonal = f.value(f"icmp eq i64 {i}, {j}")
+            refused = f.value(f"fcmp ule double {value}, 0.0")
+            with f.when(f.value(f"and i1 {diagonal}, {refused}")):
+                f.do(f"store i1 true, ptr {failed}")
             f.store(f.value(f"select i1 {diagonal}, double {root}, double {quotient}"), row, j)
         with f.loop(f.value(f"add i64 {i}, 1"), "%n") as j:
             f.store("0.0", row, j)
+    with f.when(f.value(f"load i1, ptr {failed}")), f.loop("0", "%n") as i:
+        with f.loop("0", f.value(f"add i64 {i}, 1")) as j:
+            f.store("0x7FF8000000000000", f.row("%a", i, "%n"), j)
     return f.end()
 
 
