@@ -20,9 +20,8 @@ from ._messages import explained, listed, shown
 from .diagnosis import (
     DENSE_LIMIT,
     Diagnosis,
-    _evaluate,
-    _retract,
     as_vector,
+    at_rest,
     check_entries,
     diagnose,
     picked,
@@ -30,6 +29,7 @@ from .diagnosis import (
 )
 from .system.base import Array, System
 from .system.dense import smallest_multipliers
+from .system.evaluation import Evaluation, evaluated
 
 _ITERATIONS = 100
 _ELSEWHERE = (
@@ -45,36 +45,16 @@ class Start:
     """
 
     t: float
-    q: Array
-    v: Array
-    a: Array
-    lam: Array
+    q: np.ndarray
+    v: np.ndarray
+    a: np.ndarray
+    lam: np.ndarray
     redundant: bool
     diagnosis: Diagnosis | None
 
 
 class ConstraintError(ValueError):
     """The constraints cannot be met, or do not determine the motion."""
-
-
-@jax.jit
-def _rates(system: System, q: Array, v: Array, t: Array) -> tuple[Array, Array]:
-    return system.constraint_rate(q, v, t), system.jacobian(q, t)
-
-
-@jax.jit
-def _gamma(system: System, q: Array, v: Array, t: Array) -> Array:
-    return system.gamma(q, v, t)
-
-
-@jax.jit
-def _mass_matrix(system: System, q: Array) -> Array:
-    return system.mass_matrix(q)
-
-
-@jax.jit
-def _accelerations(system: System, q: Array, v: Array, t: Array) -> tuple[Array, Array]:
-    return system.accelerations(q, v, t)
 
 
 def finite_number(owner: str, name: str, value: Any, *, positive: bool = False) -> float:
@@ -90,7 +70,7 @@ def finite_number(owner: str, name: str, value: Any, *, positive: bool = False) 
     return number
 
 
-def _held(system: System, option: str, hold: Any, q: Array, nv: int) -> np.ndarray:
+def _held(system: System, option: str, hold: Any, q: Any, nv: int) -> np.ndarray:
     """Mask over the velocity coordinates that may move."""
     free = np.ones(nv, dtype=bool)
     if isinstance(hold, (str, int)):
@@ -128,58 +108,57 @@ def _check_finite(system: System, what: str, total_rows: int, *values: np.ndarra
         )
 
 
-def _assemble(system: System, q: Array, t: Array, free: np.ndarray, tol: float) -> Array:
+def _assemble(system: System, q: Any, t: float, free: np.ndarray, tol: float) -> Evaluation:
     """Damped Newton on g(q, t) = 0, moving only the free coordinates."""
-    g, G = (np.asarray(x) for x in _evaluate(system, q, t))
-    m = g.shape[0]
-    _check_finite(system, "residual or its derivative", G.shape[0], g, G)
-    size = np.linalg.norm(g)
+    here = at_rest(system, q, t)
+    m, rows = here.g.shape[0], here.jacobian.shape[0]
+    _check_finite(system, "residual or its derivative", rows, here.g, here.jacobian)
     for _ in range(_ITERATIONS):
-        if m == 0 or np.max(np.abs(g)) <= tol:
+        size = np.linalg.norm(here.g)
+        if m == 0 or np.max(np.abs(here.g)) <= tol:
             # one more full step brings the residual to rounding
-            polished = _full_step(system, q, g, G[:m], free)
-            new = np.asarray(_evaluate(system, polished, t)[0])
-            return polished if np.linalg.norm(new) < size else q
-        step = np.zeros(free.shape)
-        step[free] = np.linalg.lstsq(G[:m][:, free], -g, rcond=1e-10)[0]
-        damping = 1.0
+            polished = at_rest(system, here.q, t, _full_step(here, free)) if m else here
+            return polished if np.linalg.norm(polished.g) < size else here
+        step, damping = _full_step(here, free), 1.0
         while True:
-            trial = _retract(system, q, jnp.asarray(damping * step))
-            new, new_G = (np.asarray(x) for x in _evaluate(system, trial, t))
-            if np.all(np.isfinite(new)) and np.linalg.norm(new) < (1 - 0.1 * damping) * size:
+            trial = at_rest(system, here.q, t, damping * step)
+            left = np.linalg.norm(trial.g)
+            if np.all(np.isfinite(trial.g)) and left < (1 - 0.1 * damping) * size:
                 break
             damping *= 0.5
             if damping < 1e-4:
                 raise ConstraintError(
-                    f"The mechanism cannot be assembled: a residual of {np.max(np.abs(g)):.3g} "
-                    f"remains in {_worst(system, g, G.shape[0])}. Check the dimensions of the loop "
-                    "these joints close and their drivers, release a held coordinate, or give a "
-                    "closer start."
+                    f"The mechanism cannot be assembled: a residual of "
+                    f"{np.max(np.abs(here.g)):.3g} remains in {_worst(system, here.g, rows)}. "
+                    "Check the dimensions of the loop these joints close and their drivers, "
+                    "release a held coordinate, or give a closer start."
                 )
-        q, g, G, size = trial, new, new_G, np.linalg.norm(new)
+        here = trial
     raise ConstraintError(
         f"Assembly did not converge in {_ITERATIONS} Newton steps: a residual of "
-        f"{np.max(np.abs(g)):.3g} remains in {_worst(system, g, G.shape[0])}. Give a closer start."
+        f"{np.max(np.abs(here.g)):.3g} remains in {_worst(system, here.g, rows)}. Give a closer "
+        "start."
     )
 
 
-def _full_step(system: System, q: Array, g: np.ndarray, G: np.ndarray, free: np.ndarray) -> Array:
-    if g.shape[0] == 0:
-        return q
+def _full_step(here: Evaluation, free: np.ndarray) -> np.ndarray:
+    """Newton's increment, the smallest one."""
+    m = here.g.shape[0]
     step = np.zeros(free.shape)
-    step[free] = np.linalg.lstsq(G[:, free], -g, rcond=1e-10)[0]
-    return _retract(system, q, jnp.asarray(step))
+    step[free] = np.linalg.lstsq(here.jacobian[:m][:, free], -here.g, rcond=1e-10)[0]
+    return step
 
 
 def _project_velocity(
-    system: System, q: Array, v: Array, t: Array, free: np.ndarray, tol: float
-) -> Array:
+    system: System, q: Any, v: Any, t: float, free: np.ndarray, tol: float
+) -> Any:
     """The velocity nearest to `v` in the mass metric with g' = 0, held coordinates kept."""
-    rate, G = (np.asarray(x) for x in _rates(system, q, v, t))
+    here = evaluated(system, t, q, v, dense=True)
+    rate, G = here.rate, here.jacobian
     _check_finite(system, "rate or its derivative", rate.shape[0], rate, G)
     if rate.shape[0] == 0:
         return v
-    mass = np.asarray(_mass_matrix(system, q))[np.ix_(free, free)]
+    mass = here.mass[np.ix_(free, free)]
     eigenvalues, vectors = np.linalg.eigh(mass)
     root = np.sqrt(np.maximum(eigenvalues, 1e-12 * max(eigenvalues.max(initial=0.0), 1e-300)))
     half = vectors / root  # M^-1/2
@@ -187,9 +166,9 @@ def _project_velocity(
         step = np.zeros(free.shape)
         scaled = G[:, free] @ half
         step[free] = half @ np.linalg.lstsq(scaled, -rate, rcond=1e-10)[0]
-        v = v + jnp.asarray(step)
-        rate = np.asarray(_rates(system, q, v, t)[0])
-    scale = max(1.0, float(np.max(np.abs(np.asarray(v)), initial=0.0)))
+        v = v + step
+        rate = evaluated(system, t, q, v, dense=True).rate
+    scale = max(1.0, float(np.max(np.abs(v), initial=0.0)))
     if np.max(np.abs(rate)) > max(tol, 1e-8) * scale:
         raise ConstraintError(
             f"The velocities cannot be made consistent: {np.max(np.abs(rate)):.3g} remains in the "
@@ -199,9 +178,10 @@ def _project_velocity(
     return v
 
 
-def check_shapes(system: System, q: Array, v: Array, t: Array) -> None:
+def check_shapes(system: System, q: Any, v: Any, t: float) -> None:
     """Refuse functions that return arrays of the wrong shape, by name."""
     n = v.shape[0]
+    q, v, t = (jax.ShapeDtypeStruct(np.shape(x), float) for x in (q, v, t))  # pyright: ignore
 
     def check(name: str, wanted: str, good: Any, fun: Any, *args: Any) -> tuple[int, ...]:
         try:
@@ -236,12 +216,11 @@ def check_shapes(system: System, q: Array, v: Array, t: Array) -> None:
     system.constraint_names(all_rows[0])  # refuses too few names or too many
 
 
-def _check_linear(system: System, q: Array, t: Array, nv: int, holonomic: int) -> None:
+def _check_linear(system: System, q: Any, t: float, nv: int) -> None:
     """Refuse non-holonomic rows that are not linear in the velocities."""
-    probe = np.cos(np.arange(nv) + 1.0)
-    none, once, twice = (
-        np.asarray(_rates(system, q, jnp.asarray(k * probe), t)[0])[holonomic:] for k in range(3)
-    )
+    probe = np.outer(np.arange(3.0), np.cos(np.arange(nv) + 1.0))
+    here = evaluated(system, t, np.tile(q, (3, 1)), probe, dense=True)
+    none, once, twice = here.rate[:, here.g.shape[1] :]
     size = max(np.max(np.abs([none, once, twice]), initial=0.0), 1e-300)
     if np.max(np.abs(twice - 2 * once + none), initial=0.0) > 1e-9 * size:
         raise ValueError(
@@ -250,9 +229,8 @@ def _check_linear(system: System, q: Array, t: Array, nv: int, holonomic: int) -
         )
 
 
-def _check_mass(system: System, q: Array, nv: int) -> None:
+def _check_mass(system: System, mass: np.ndarray, nv: int) -> None:
     """Refuse a mass matrix that has no inverse, by the names of its coordinates."""
-    mass = np.asarray(_mass_matrix(system, q))
     names = system.velocity_names(nv)
     bad = ~np.all(np.isfinite(mass), axis=1)
     if np.any(bad):
@@ -283,30 +261,30 @@ def _check_mass(system: System, q: Array, nv: int) -> None:
 
 
 def _check_accelerations(
-    system: System, q: Array, v: Array, t: Array, a: Array, lam: Array, redundant: bool
+    system: System, q: Any, v: Any, t: float, a: Any, lam: Any, redundant: bool
 ) -> None:
     """Refuse a start whose accelerations are not determined, naming what is behind it."""
     rows = int(lam.shape[0])
+    if np.all(np.isfinite(a)) and np.all(np.isfinite(lam)) and not redundant:
+        return
+    here = evaluated(system, t, q, v, dense=v.shape[0] <= DENSE_LIMIT)
     if not (np.all(np.isfinite(a)) and np.all(np.isfinite(lam))):
         forces = system.non_finite_forces(q, v, t)
         if forces:
             raise ValueError(f"{listed(forces, 4)} is not finite at the start. {_ELSEWHERE}")
-        gamma = np.asarray(_gamma(system, q, v, t))
-        _check_finite(system, "second derivative", rows, gamma)
+        _check_finite(system, "second derivative", rows, here.gamma)
         raise ConstraintError(
             "The accelerations at the start are not finite, though masses, forces and constraints "
             "are. Look for a singular configuration with hx.diagnose."
         )
-    if redundant:
-        # Dependent rows may agree in position and velocity and still ask for two accelerations.
-        gamma = np.asarray(_gamma(system, q, v, t))
-        off = np.asarray(_rates(system, q, v, t)[1]) @ np.asarray(a) - gamma
-        scale = max(1.0, *(float(np.max(np.abs(x), initial=0.0)) for x in (gamma, a)))
-        if np.max(np.abs(off)) > 1e-6 * scale:
-            raise ConstraintError(
-                f"The accelerations that {_worst(system, off, rows)} ask for contradict each "
-                "other. Check the drivers among these joints, or remove one."
-            )
+    # Dependent rows may agree in position and velocity and still ask for two accelerations.
+    off = here.jacobian @ a - here.gamma
+    scale = max(1.0, *(float(np.max(np.abs(x), initial=0.0)) for x in (here.gamma, a)))
+    if np.max(np.abs(off)) > 1e-6 * scale:
+        raise ConstraintError(
+            f"The accelerations that {_worst(system, off, rows)} ask for contradict each "
+            "other. Check the drivers among these joints, or remove one."
+        )
 
 
 def consistent(
@@ -344,30 +322,30 @@ def consistent(
     q = as_vector("q", q)
     nv = system.velocity_size(int(q.shape[0]))
     check_entries("q", q, system.coordinate_names(int(q.shape[0])))
-    v = jnp.zeros(nv) if v is None else as_vector("v", v)
+    v = np.zeros(nv) if v is None else as_vector("v", v)
     if v.shape[0] != nv:
         raise ValueError(
             f"v has {v.shape[0]} entries, but q with its {q.shape[0]} needs {nv}. Give one "
             "velocity for each, or leave v out for a start from rest."
         )
     check_entries("v", v, system.velocity_names(nv))
-    time = jnp.asarray(t, dtype=float)
-    q = system.normalize(q)
-    check_shapes(system, q, v, time)
     if nv > DENSE_LIMIT:
+        check_shapes(system, q, v, t)
         if hold or hold_velocity:
             raise ValueError(
                 f"Holding coordinates needs dense algebra, which stops at {DENSE_LIMIT} velocity "
                 f"coordinates; this system has {nv}. Give a start without holding, or drive the "
                 "coordinate with a driver."
             )
-        return _start_large(system, q, v, time, tol)
+        return _start_large(system, system.normalize(jnp.asarray(q)), jnp.asarray(v), t, tol)
+    _look(system, q, v, t)
     free, free_velocity = (
         _held(system, option, items, q, nv)
         for option, items in (("hold", hold), ("hold_velocity", hold_velocity))
     )
-    q = _assemble(system, q, time, free, tol)
-    _check_mass(system, q, nv)
+    here = _assemble(system, q, t, free, tol)
+    q = here.q
+    _check_mass(system, here.mass, nv)
     diagnosis = diagnose(system, q, t)
     if diagnosis.singular:
         raise ConstraintError(
@@ -376,16 +354,33 @@ def consistent(
             "nearby, so accelerations and reactions are not determined. Start a little off it."
         )
     if system.has_nonholonomic_constraints:
-        _check_linear(system, q, time, nv, int(system.constraint(q, time).shape[0]))
-    v = _project_velocity(system, q, v, time, free_velocity, tol)
+        _check_linear(system, q, t, nv)
+    v = _project_velocity(system, q, v, t, free_velocity, tol)
     redundant = diagnosis.redundant > 0
     if redundant:
         system = system.with_redundant_constraints()
-    a, lam = _accelerations(system, q, v, time)
+    here = evaluated(system, t, q, v, dense=True)
+    a, lam = here.a, here.lam
     if redundant:
-        lam = smallest_multipliers(_rates(system, q, v, time)[1], lam)
-    _check_accelerations(system, q, v, time, a, lam, redundant)
+        lam = smallest_multipliers(here.jacobian, lam)
+    _check_accelerations(system, q, v, t, a, lam, redundant)
     return Start(t, q, v, a, lam, redundant, diagnosis)
+
+
+def _look(system: System, q: Any, v: Any, t: float) -> None:
+    """Refuse functions that cannot be evaluated, or return arrays of the wrong shape."""
+    n = v.shape[0]
+    try:
+        here = evaluated(system, t, q, v, dense=True)
+    except Exception:
+        check_shapes(system, q, v, t)  # which function it is
+        raise
+    rows, holonomic = here.rate.shape, here.g.shape
+    good = len(rows) == len(holonomic) == 1 and rows[0] >= holonomic[0]
+    good = good and here.force.shape == (n,) and here.mass.shape == (n, n)
+    if not good or here.potential.shape != ():
+        check_shapes(system, q, v, t)
+    system.constraint_names(rows[0])  # refuses too few names or too many
 
 
 class _LargeStart(NamedTuple):
@@ -431,18 +426,19 @@ def _large_start(system: System, q: Array, v: Array, t: Array, tol: Array) -> _L
     return _LargeStart(q, v, a, lam, first, last, probe)
 
 
-def _start_large(system: System, q: Array, v: Array, t: Array, tol: float) -> Start:
+def _start_large(system: System, q: Array, v: Array, t: float, tol: float) -> Start:
     """Assembly, projection and accelerations through the block factor, with its accuracy as check.
 
     A Schur complement that cannot be solved accurately betrays dependent constraints.
     """
-    found = _large_start(system, q, v, t, tol)
+    time = jnp.asarray(t, dtype=float)
+    found = _large_start(system, q, v, time, tol)
     rows = constraint_rows(system, q, v)
     _check_finite(system, "residual", rows, np.asarray(found.first))
     redundant = not float(found.probe) <= 1e-6
     if redundant:
         system = system.with_redundant_constraints()
-        found = _large_start(system, q, v, t, tol)
+        found = _large_start(system, q, v, time, tol)
     size = float(jnp.max(jnp.abs(found.last), initial=0.0))
     if not size <= tol:
         raise ConstraintError(
@@ -450,12 +446,11 @@ def _start_large(system: System, q: Array, v: Array, t: Array, tol: float) -> St
             f"{_worst(system, np.asarray(found.last), rows)}. Check the dimensions of the loops "
             "these joints close, or give a closer start."
         )
-    _check_accelerations(system, found.q, found.v, t, found.a, found.lam, False)
-    q, v, a, lam = found[:4]
-    return Start(float(t), q, v, a, lam, redundant, None)
+    q, v, a, lam = (np.asarray(x) for x in found[:4])
+    _check_accelerations(system, q, v, t, a, lam, False)
+    return Start(t, q, v, a, lam, redundant, None)
 
 
-@jax.jit
 def _rates_only(system: System, q: Array, v: Array, t: Array) -> Array:
     return system.constraint_rate(q, v, t)
 
@@ -463,13 +458,15 @@ def _rates_only(system: System, q: Array, v: Array, t: Array) -> Array:
 _rows: Memory[int] = Memory(64)
 
 
-def constraint_rows(system: System, q: Array, v: Array) -> int:
+def constraint_rows(system: System, q: Any, v: Any) -> int:
     """Number of constraint rows, all of them."""
 
     def counted() -> int:
         if system.velocity_size(int(q.shape[0])) != v.shape[0]:
             raise ValueError(f"v has {v.shape[0]} entries, which do not fit q with {q.shape[0]}.")
-        return int(_rates_only.eval_shape(system, q, v, jnp.zeros(())).shape[0])
+        if v.shape[0] <= DENSE_LIMIT:
+            return evaluated(system, 0.0, q, v, dense=True).lam.shape[0]
+        return int(jax.eval_shape(_rates_only, system, q, v, jnp.zeros(())).shape[0])
 
     return _rows.of(system, (q.shape, v.shape), counted)
 

@@ -10,15 +10,20 @@ from __future__ import annotations
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .compiler import native
+from .diagnosis import DENSE_LIMIT
 from .formulation import CoordinateProjection, StepContext
 from .system.base import Array, System
+from .system.dense import smallest_multipliers
+from .system.evaluation import DENSE, evaluated
 
 _CHUNK = 128
+_PASSES = 6  # Newton steps onto the constraints
+_ROUNDING = 1e-14  # [m or rad]
 
 
 def _chart(system: System, origin: Array, q: Array, v: Array, a: Array) -> list[Array]:
@@ -55,35 +60,107 @@ def _hermite(nodes: Array, data: list[list[Array]], t: Array) -> tuple[Array, Ar
     return value, slope / scale
 
 
-@eqx.filter_jit
-def _interpolated(
-    system: System,
-    formulation: Any,
-    levels: tuple[bool, bool],
-    ts: Array,
-    q: Array,
-    v: Array,
-    times: Array,
+@native(once=True)
+def _between(
+    system: System, ts: Array, q: Array, v: Array, a: Array, times: Array
 ) -> tuple[Array, Array]:
-    """States at `times`, one for each row of nodes (ts, q, v)."""
+    """States at `times`, one for each row of nodes (ts, q, v) with accelerations a."""
     m = ts.shape[1]
     origin = m // 2 - 1
 
     def one(row: Any) -> tuple[Array, Array]:
-        ts, q, v, t = row
-        context = StepContext(system, ts[-1] - ts[0], formulation)
-        data = []
-        for i in range(m):
-            a = formulation.accelerations(context, ts[i], (q[i], v[i]))[0]
-            data.append(_chart(system, q[origin], q[i], v[i], a))
+        ts, q, v, a, t = row
+        data = [_chart(system, q[origin], q[i], v[i], a[i]) for i in range(m)]
         d, rate = _hermite(ts, data, t)
-        state = system.normalize(system.retract(q[origin], d)), system.increment_rate(d, rate)
-        for level, wanted in zip(("position", "velocity"), levels, strict=True):
-            if wanted:
-                state = CoordinateProjection(level=level).after_step(context, t, state)
-        return state
+        return system.normalize(system.retract(q[origin], d)), system.increment_rate(d, rate)
 
-    return jax.lax.map(one, (ts, q, v, times))
+    return jax.lax.map(one, (ts, q, v, a, times))
+
+
+@native(once=True, static=(1,))
+def _projected(
+    system: System, levels: tuple[str, ...], t: Array, q: Array, v: Array
+) -> tuple[Array, Array]:
+    """States brought onto the constraints of some levels, for systems with a block factor."""
+    context = StepContext(system, jnp.ones(()))
+
+    def one(x: Any) -> tuple[Array, Array]:
+        t, *state = x
+        for level in levels:
+            state = CoordinateProjection(level=level).after_step(context, t, tuple(state))  # pyright: ignore
+        return tuple(state)  # pyright: ignore
+
+    return jax.lax.map(one, (t, q, v))
+
+
+def _on_constraints(
+    system: System, levels: tuple[bool, bool], t: np.ndarray, q: np.ndarray, v: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """States brought onto the constraints of position and velocity, moving as little as possible
+    in the mass metric."""
+    if not any(levels):
+        return q, v
+    if v.shape[1] > DENSE:
+        names = tuple(x for x, held in zip(("position", "velocity"), levels, strict=True) if held)
+        return _projected(system, names, t, q, v)
+    here = evaluated(system, t, q, v)
+
+    def increment(G: np.ndarray, residual: np.ndarray) -> np.ndarray:
+        turned = np.swapaxes(G, 1, 2)
+        spread = np.linalg.solve(here.mass, turned)
+        inverse = np.linalg.pinv(G @ spread, rcond=1e-10, hermitian=True)
+        return -(spread @ (inverse @ residual[..., None]))[..., 0]
+
+    rows = here.g.shape[1]
+    if levels[0] and rows:
+        for _ in range(_PASSES):
+            if np.max(np.abs(here.g)) <= _ROUNDING or not np.all(np.isfinite(here.jacobian)):
+                break
+            here = evaluated(
+                system, t, here.q, v, step=increment(here.jacobian[:, :rows], here.g)
+            )
+    if levels[1] and here.rate.shape[1]:
+        v = v + increment(here.jacobian, here.rate)
+    return here.q, v
+
+
+@native(once=True)
+def _own_accelerations(
+    system: System, formulation: Any, dt: Any, t: Any, q: Any, v: Any
+) -> tuple[Any, Any]:
+    """(a, lam) of a formulation that adds to the equations of motion, at many states."""
+
+    def at(x: Any) -> tuple[Any, Any]:
+        t, q, v = x
+        return formulation.accelerations(StepContext(system, dt), t, (q, v))
+
+    return jax.lax.map(at, (t, q, v))
+
+
+def accelerations(leg: Any, t: Any, q: Any, v: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(a, lam) at the given states."""
+    system, dense = leg.system, v.shape[1] <= DENSE_LIMIT
+    redundant = system.has_redundant_constraints and dense
+    here = None
+    if redundant or leg.formulation.plain_accelerations:
+        here = evaluated(system, t, q, v, dense=redundant)
+        a, lam = here.a, here.lam
+    if not leg.formulation.plain_accelerations:
+        parts = [
+            _own_accelerations(system, leg.formulation, np.float64(leg.dt), *chunk)
+            for chunk in _chunks(t, q, v)
+        ]
+        a, lam = (np.concatenate(x)[: t.size] for x in zip(*parts, strict=True))
+    if redundant and here is not None:
+        lam = smallest_multipliers(here.jacobian, lam)
+    return a, lam
+
+
+def _chunks(*arrays: Any) -> Any:
+    """Rows in parts of equal size, the last one filled up."""
+    n = len(arrays[0])
+    at = np.minimum(np.arange(n + -n % _CHUNK), n - 1).reshape(-1, _CHUNK)
+    return ([x[k] for x in arrays] for k in at)
 
 
 def levels_held(formulation: Any, integrator: Any) -> tuple[bool, bool]:
@@ -101,14 +178,17 @@ def interpolate(leg: Any, ts: Any, q: Any, v: Any, times: Any, first: Any) -> tu
     begin = np.clip(np.asarray(first) - (m // 2 - 1), 0, len(ts) - m)
     rows = begin[:, None] + np.arange(m)
     held = levels_held(leg.formulation, leg.integrator)
+    needed = np.unique(rows)
+    a = np.zeros_like(v)
+    a[needed] = accelerations(leg, ts[needed], q[needed], v[needed])[0]
     out = []
     for k in range(0, len(times), _CHUNK):
         part = rows[k : k + _CHUNK]
         pad = np.concatenate([part, np.repeat(part[-1:], _CHUNK - len(part), axis=0)])
         at = np.concatenate([times[k : k + _CHUNK], np.full(_CHUNK - len(part), times[-1])])
-        nodes = [jnp.asarray(x[pad]) for x in (ts, q, v)]
-        states = _interpolated(leg.system, leg.formulation, held, *nodes, at)  # pyright: ignore
-        out.append([np.asarray(x)[: len(part)] for x in states])
+        states = _between(leg.system, *(x[pad] for x in (ts, q, v, a)), at)
+        states = [x[: len(part)] for x in states]
+        out.append(_on_constraints(leg.system, held, at[: len(part)], *states))
     positions, velocities = zip(*out, strict=True)
     return np.concatenate(positions), np.concatenate(velocities)
 

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ._messages import listed, shown
-from .system.base import Array, System
+from .system.base import System
+from .system.evaluation import Evaluation, evaluated
 
 # Dense diagnosis costs rows x nv^2; beyond this the block factor is asked instead.
 DENSE_LIMIT = 600
@@ -76,10 +75,10 @@ def _rank_and_left_null(jacobian: np.ndarray) -> tuple[int, np.ndarray]:
     return rank, u[:, rank:]
 
 
-def as_vector(name: str, values: Any) -> Array:
+def as_vector(name: str, values: Any) -> np.ndarray:
     """`values` as a vector of numbers."""
     try:
-        array = jnp.asarray(values, dtype=float)
+        array = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
         raise TypeError(f"{name}={shown(values)} must be a vector of numbers.") from None
     if array.ndim != 1:
@@ -87,7 +86,7 @@ def as_vector(name: str, values: Any) -> Array:
     return array
 
 
-def check_entries(name: str, array: Array, names: Sequence[str]) -> None:
+def check_entries(name: str, array: Any, names: Sequence[str]) -> None:
     """Refuse entries that are not finite, by their names."""
     bad = ~np.isfinite(np.asarray(array))
     if np.any(bad):
@@ -95,14 +94,10 @@ def check_entries(name: str, array: Array, names: Sequence[str]) -> None:
         raise ValueError(f"{name} has a value that is not finite at {at}. Give finite numbers.")
 
 
-@jax.jit
-def _evaluate(system: System, q: Any, t: Any) -> tuple[Any, Any]:
-    return system.constraint(q, t), system.jacobian(q, t)
-
-
-@jax.jit
-def _retract(system: System, q: Any, step: Any) -> Any:
-    return system.normalize(system.retract(q, step))
+def at_rest(system: System, q: Any, t: Any, step: Any = None) -> Evaluation:
+    """The system at a configuration, moved by an increment if one is given; at zero velocity."""
+    nv = system.velocity_size(len(q))
+    return evaluated(system, t, q, np.zeros(nv), step=step, dense=True)
 
 
 def _joints_of(rows: np.ndarray, names: Sequence[str], threshold: float = 1e-6) -> tuple[str, ...]:
@@ -122,14 +117,14 @@ def _nearby_rank(system: System, q: Any, t: float, jacobian: np.ndarray) -> int:
             return best
         direction = null @ rng.standard_normal(null.shape[1])
         step = 0.05 * direction / max(np.max(np.abs(direction)), 1e-300)
-        moved = _retract(system, q, jnp.asarray(step))
+        here = at_rest(system, q, t, step)
         for _ in range(8):
-            g, G = (np.asarray(x) for x in _evaluate(system, moved, t))
-            m = g.shape[0]
-            moved = _retract(system, moved, -jnp.asarray(np.linalg.lstsq(G[:m], g)[0]))
-        g, G = (np.asarray(x) for x in _evaluate(system, moved, t))
-        if np.all(np.isfinite(g)) and np.max(np.abs(g), initial=0.0) < 1e-8:
-            best = max(best, _rank_and_left_null(G)[0])
+            m = here.g.shape[0]
+            if not (np.all(np.isfinite(here.g)) and np.all(np.isfinite(here.jacobian))):
+                break
+            here = at_rest(system, here.q, t, -np.linalg.lstsq(here.jacobian[:m], here.g)[0])
+        if np.all(np.isfinite(here.g)) and np.max(np.abs(here.g), initial=0.0) < 1e-8:
+            best = max(best, _rank_and_left_null(here.jacobian)[0])
     return best
 
 
@@ -142,7 +137,8 @@ def diagnose(system: System, q: Any, t: float = 0.0) -> Diagnosis:
     q = as_vector("q", q)
     system.velocity_size(int(q.shape[0]))  # refuses a wrong length
     check_entries("q", q, system.coordinate_names(int(q.shape[0])))
-    g, jacobian = (np.asarray(x) for x in _evaluate(system, q, jnp.asarray(t, dtype=float)))
+    here = at_rest(system, q, t)
+    g, jacobian = here.g, here.jacobian
     rows, nv = jacobian.shape
     names = system.constraint_names(rows)
     rank, left_null = _rank_and_left_null(jacobian)

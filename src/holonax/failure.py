@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ._messages import listed
 from .diagnosis import DENSE_LIMIT, picked
 from .integrator.base import BLOW_UP
 from .system.base import System
+from .system.evaluation import Evaluation, evaluated
 
 # A constraint whose unit row is this close to a combination of the others is about to depend on
 # them: accelerations there are uncertain by rounding over its square.
@@ -32,15 +31,8 @@ class Reason(NamedTuple):
     advice: str
 
 
-@jax.jit
-def _looked_at(system: System, q: Any, v: Any, t: Any) -> Any:
-    return (
-        system.constraint(q, t),
-        system.constraint_rate(q, v, t),
-        system.gamma(q, v, t),
-        system.jacobian(q, t),
-        system.force(q, v, t),
-    )
+def _looked_at(system: System, q: Any, v: Any, t: Any) -> Evaluation:
+    return evaluated(system, t, q, v, dense=np.shape(v)[0] <= DENSE_LIMIT)
 
 
 def explain(system: System, start: Any, t: float, q: Any, v: Any, step: float, code: int) -> Reason:
@@ -48,16 +40,15 @@ def explain(system: System, start: Any, t: float, q: Any, v: Any, step: float, c
 
     `code` is that of `SolverStatus`, or 0 for a step that became too small.
     """
-    ahead = jnp.asarray(t + step), system.retract(q, step * v), v
-    for time, position, velocity in ((jnp.asarray(t), q, v), ahead):
-        found = _not_finite(system, position, velocity, time)
+    for time, ahead in ((t, None), (t + step, step * v)):
+        found = _not_finite(system, q, v, time, ahead)
         if found is not None:
             return found
     if v.shape[0] <= DENSE_LIMIT:
-        found = _dependent(system, start, q, v, jnp.asarray(t))
+        found = _dependent(system, start, q, v, t)
         if found is not None:
             return found
-    found = _violated(system, q, v, jnp.asarray(t))
+    found = _violated(system, q, v, t)
     if found is not None and code in (1, 2):
         return found
     fastest = _fastest(system, v)
@@ -95,19 +86,25 @@ def explain(system: System, start: Any, t: float, q: Any, v: Any, step: float, c
     )
 
 
-def _not_finite(system: System, q: Any, v: Any, t: Any) -> Reason | None:
-    """A force or constraint that has no value here."""
-    forces = system.non_finite_forces(q, v, t)
+def _not_finite(system: System, q: Any, v: Any, t: float, ahead: Any) -> Reason | None:
+    """A force or constraint that has no value here, or an increment of position ahead."""
+    here = evaluated(system, t, q, v, step=ahead, dense=np.shape(v)[0] <= DENSE_LIMIT)
+    values = here.g, here.rate, here.gamma, here.force
+    if all(np.all(np.isfinite(x)) for x in values):
+        return None
+    forces = system.non_finite_forces(here.q, v, t)
     if forces:
         return Reason(
             "non-finite",
             f"{listed(forces, 4)} is not finite (NaN or infinity) near this time",
             "Look at its function for a division by zero, a root or logarithm of a negative number",
         )
-    parts = [np.asarray(x) for x in _looked_at(system, q, v, t)]
-    rows = parts[1].shape[0]
-    names = system.constraint_names(rows)
-    for what, values in (("value", parts[0]), ("rate", parts[1]), ("second derivative", parts[2])):
+    names = system.constraint_names(here.rate.shape[0])
+    for what, values in (
+        ("value", here.g),
+        ("rate", here.rate),
+        ("second derivative", here.gamma),
+    ):
         bad = ~np.isfinite(values)
         if np.any(bad):
             return Reason(
@@ -116,8 +113,8 @@ def _not_finite(system: System, q: Any, v: Any, t: Any) -> Reason | None:
                 "near this time",
                 "Look at its function, or at the target of its driver",
             )
-    if not np.all(np.isfinite(parts[4])):
-        bodies = picked(system.velocity_names(v.shape[0]), ~np.isfinite(parts[4]))
+    if not np.all(np.isfinite(here.force)):
+        bodies = picked(system.velocity_names(v.shape[0]), ~np.isfinite(here.force))
         return Reason(
             "non-finite",
             f"the forces on {listed(bodies, 4)} are not finite near this time",
@@ -128,7 +125,7 @@ def _not_finite(system: System, q: Any, v: Any, t: Any) -> Reason | None:
 
 def _independence(system: System, q: Any, v: Any, t: Any) -> tuple[np.ndarray, np.ndarray]:
     """Left singular vectors and all singular values, falling, of the unit constraint rows."""
-    jacobian = np.asarray(_looked_at(system, q, v, t)[3])
+    jacobian = _looked_at(system, q, v, t).jacobian
     size = np.linalg.norm(jacobian, axis=1, keepdims=True)
     left, values, _ = np.linalg.svd(jacobian / np.where(size > 0, size, 1.0))
     return left, np.pad(values, (0, jacobian.shape[0] - values.size))
@@ -140,7 +137,7 @@ def _dependent(system: System, start: Any, q: Any, v: Any, t: Any) -> Reason | N
     rows = full.size
     if not rows:
         return None
-    first = _independence(system, start.q, start.v, jnp.asarray(start.t))[1]
+    first = _independence(system, start.q, start.v, start.t)[1]
     few = int(np.sum(first >= 1e-9))
     usual = first[few - 1] if few else 0.0
     small = (full < _NEARLY_DEPENDENT * full[0]) | (full < 0.05 * usual)
@@ -162,7 +159,7 @@ def _dependent(system: System, start: Any, q: Any, v: Any, t: Any) -> Reason | N
 
 def _violated(system: System, q: Any, v: Any, t: Any) -> Reason | None:
     """The constraint that is violated most, if beyond what a method leaves of it."""
-    g = np.asarray(_looked_at(system, q, v, t)[0])
+    g = _looked_at(system, q, v, t).g
     if not g.size or np.max(np.abs(g)) < _VIOLATED:
         return None
     worst = int(np.argmax(np.abs(g)))

@@ -7,62 +7,23 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .consistent import Start, constraint_rows
-from .dense import interpolate
-from .diagnosis import DENSE_LIMIT
+from .dense import accelerations, interpolate
 from .events import Occurrence
-from .formulation import StepContext
 from .integrator.base import FullState
 from .quadrature import cumulative_simpson
 from .system.base import System
-from .system.dense import smallest_multipliers
+from .system.evaluation import evaluated
 
 _CHUNK = 256
 
 
-@eqx.filter_jit
-def _mapped(fun: Any, system: System, extra: Any, t: Any, q: Any, v: Any) -> Any:
-    return jax.lax.map(lambda x: fun(system, extra, *x), (t, q, v))
-
-
-def _constraints(system: System, extra: Any, t: Any, q: Any, v: Any) -> tuple[Any, Any]:
-    return system.constraint(q, t), system.constraint_rate(q, v, t)
-
-
-def _energies(system: System, extra: Any, t: Any, q: Any, v: Any) -> tuple[Any, Any]:
-    return system.kinetic_energy(q, v), system.potential_energy(q)
-
-
-def _power(system: System, extra: Any, t: Any, q: Any, v: Any) -> Any:
-    return system.external_power(q, v, t)
-
-
-def _accelerations(system: System, extra: Any, t: Any, q: Any, v: Any) -> tuple[Any, Any]:
-    formulation, dt = extra
-    a, lam = formulation.accelerations(StepContext(system, dt), t, (q, v))
-    if system.has_redundant_constraints and v.shape[0] <= DENSE_LIMIT:
-        lam = smallest_multipliers(system.jacobian(q, t), lam)
-    return a, lam
-
-
-def _at_states(fun: Any, system: System, extra: Any, t: Any, q: Any, v: Any) -> Any:
-    """`fun` at each of the given states, in chunks of fixed size."""
-    n = t.size
-    pad = -n % _CHUNK
-    fill = lambda x: np.concatenate([x, np.repeat(x[-1:], pad, axis=0)])  # noqa: E731
-    t, q, v = fill(t), fill(q), fill(v)
-    parts = [
-        jax.tree.map(
-            np.asarray, _mapped(fun, system, extra, *(x[k : k + _CHUNK] for x in (t, q, v)))
-        )
-        for k in range(0, t.size, _CHUNK)
-    ]
-    return jax.tree.map(lambda *x: np.concatenate(x)[:n], *parts)
+def _largest(x: np.ndarray) -> np.ndarray:
+    """The largest entry of each row."""
+    return np.max(np.abs(x), axis=1, initial=0.0)
 
 
 @dataclass(frozen=True)
@@ -222,23 +183,25 @@ class Result:
         """The step [s]; the mean one where steps were chosen by their error."""
         return self.stats["dt"]
 
-    def _evaluate(self, fun: Any, extra: Any = None) -> Any:
-        """`fun` at every saved state, compiled once for chunks of fixed size.
+    @cached_property
+    def _numbers(self) -> np.ndarray:
+        """Kinetic energy, potential energy, power, |g| and |g'| (their largest entries), at every
+        saved state."""
+        return self._each(
+            lambda here: [here.kinetic, here.potential, here.power, _largest(here.g), _largest(here.rate)]
+        )
 
-        `extra(leg)` is what the function is given beside the system and the state.
-        """
+    def _each(self, numbers: Any) -> np.ndarray:
+        """Some numbers of every saved state, shape (how many, states)."""
         out = None
         for k, leg in enumerate(self.legs):
             at = np.flatnonzero(self.leg == k)
-            if not at.size:
-                continue
-            own = None if extra is None else extra(leg)
-            values = _at_states(fun, leg.system, own, self.t[at], self.q[at], self.v[at])
-            if at.size == self.t.size:
-                return values
-            if out is None:
-                out = jax.tree.map(lambda x: np.zeros((self.t.size, *x.shape[1:])), values)
-            jax.tree.map(lambda whole, part, at=at: whole.__setitem__(at, part), out, values)
+            for part in np.split(at, range(_CHUNK, at.size, _CHUNK)) if at.size else ():
+                here = evaluated(leg.system, self.t[part], self.q[part], self.v[part])
+                found = np.stack(numbers(here))
+                out = np.zeros((len(found), self.t.size)) if out is None else out
+                out[:, part] = found
+        assert out is not None
         return out
 
     def _rows(self, leg: Leg) -> Any:
@@ -280,9 +243,7 @@ class Result:
         for k, leg in enumerate(self.legs):
             at = np.flatnonzero(self.leg == k)
             if at.size:
-                extra = leg.formulation, jnp.asarray(leg.dt)
-                states = self.t[at], self.q[at], self.v[at]
-                a[at], lam[k] = _at_states(_accelerations, leg.system, extra, *states)
+                a[at], lam[k] = accelerations(leg, self.t[at], self.q[at], self.v[at])
         return a, self._spread(lambda k, leg, at: lam[k])
 
     @property
@@ -393,17 +354,11 @@ class Result:
 
     def drift(self, norm: float = np.inf) -> tuple[np.ndarray, np.ndarray]:
         """(|g|, |g'|) at every saved state, by default the largest component."""
-        size = lambda x: (  # noqa: E731
-            np.linalg.norm(x, ord=norm, axis=1) if x.shape[1] else np.zeros(x.shape[0])
-        )
-        sizes = np.zeros((2, self.t.size))
-        for k, leg in enumerate(self.legs):
-            at = np.flatnonzero(self.leg == k)
-            if at.size:
-                states = self.t[at], self.q[at], self.v[at]
-                g, rate = _at_states(_constraints, leg.system, None, *states)
-                sizes[:, at] = size(g), size(rate)
-        return sizes[0], sizes[1]
+        if norm == np.inf:
+            return self._numbers[3], self._numbers[4]
+        size = lambda x: np.linalg.norm(x, ord=norm, axis=1) if x.shape[1] else _largest(x)  # noqa: E731
+        position, rate = self._each(lambda here: [size(here.g), size(here.rate)])
+        return position, rate
 
     @cached_property
     def energy(self) -> Energy:
@@ -414,8 +369,7 @@ class Result:
         The work is integrated over the saved states (Simpson's rule), so it is as accurate as
         they are dense.
         """
-        kinetic, potential = self._evaluate(_energies)
-        power = self._evaluate(_power)
+        kinetic, potential, power = self._numbers[:3]
         work, done = np.zeros_like(power), 0.0
         total = kinetic + potential
         for begin, end in self._stretches:
@@ -435,8 +389,7 @@ class Result:
     def __getitem__(self, name: str) -> Any:
         """The motion of the body `name`."""
         mechanism = self._mechanism("the motion of a body")
-        mechanism.check_body(name)  # before accelerations are computed
-        return mechanism.body_motion(name, self.q, self.v, self.a)
+        return mechanism.body_motion(name, self.q, self.v, lambda: self.a)
 
     def reaction(self, joint: str, axes: Literal["world", "joint"] = "world") -> Any:
         """Force [N] and torque [N m] that the joint applies to its second body, over time.

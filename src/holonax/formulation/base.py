@@ -60,6 +60,8 @@ class Formulation(eqx.Module):
     kind: ClassVar[str]
     reference: ClassVar[str]
     index: ClassVar[int] = 1
+    # whether v' is that of M v' = f - G^T lam with g'' = 0, nothing added
+    plain_accelerations: ClassVar[bool] = True
     # whether the kinematic equation is more than u = v
     projects_position: ClassVar[bool] = False
 

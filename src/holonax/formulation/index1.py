@@ -41,6 +41,7 @@ class Baumgarte(OdeFormulation):
     Non-holonomic rows A v + b = 0 get the first-order feedback d/dt(A v + b) + alpha (A v + b) = 0.
     """
 
+    plain_accelerations: ClassVar[bool] = False
     reference: ClassVar[str] = "Baumgarte 1972"
 
     alpha: Gain

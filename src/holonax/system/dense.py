@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax.lax import fori_loop, optimization_barrier
 
 from ..linalg import cholesky, cholesky_solve, lu, lu_solve
@@ -140,9 +142,13 @@ def dependent_multipliers(
     return fori_loop(0, PASSES, once, jnp.zeros_like(residual))
 
 
-def smallest_multipliers(jacobian: Array, lam: Array) -> Array:
-    """The multipliers of least norm that exert the same forces G^T lam (not for time loops)."""
-    return jnp.linalg.lstsq(jacobian.T, jacobian.T @ lam, rcond=1e-9)[0]
+def smallest_multipliers(jacobian: Any, lam: Any) -> np.ndarray:
+    """The multipliers of least norm that exert the same forces G^T lam, on the host; for one state
+    or, with a leading axis, for many."""
+    if jacobian.ndim == 2:
+        return np.linalg.lstsq(jacobian.T, jacobian.T @ lam, rcond=1e-9)[0]
+    pairs = zip(jacobian, lam, strict=True)
+    return np.stack([smallest_multipliers(G, x) for G, x in pairs]) if len(lam) else lam
 
 
 def is_zero(shift: Array | float) -> bool:

@@ -6,8 +6,9 @@ their vectors and answers by name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import equinox as eqx
@@ -19,6 +20,7 @@ from .._messages import listed, shown
 from .assembly import BodySet
 from .base import Array, ConstraintFactor, Metric, Rows, System
 from .elements import Group
+from .evaluation import DENSE, evaluated
 from .frames import PlanarFrame
 from .tangent_blocks import StepWeights, force_diagonals
 
@@ -34,12 +36,23 @@ class BodyMotion:
 
     position: np.ndarray
     velocity: np.ndarray
-    acceleration: np.ndarray
     angular_velocity: np.ndarray
-    angular_acceleration: np.ndarray
+    rates: Callable[[], np.ndarray] = field(repr=False)  # v' of the body, (components, times)
     angle: np.ndarray | None = None
     quaternion: np.ndarray | None = None
     rotation: np.ndarray | None = None
+
+    @cached_property
+    def acceleration(self) -> np.ndarray:
+        """Of the centre of mass, as `velocity`."""
+        return self.rates()[: self.position.shape[1]].T
+
+    @cached_property
+    def angular_acceleration(self) -> np.ndarray:
+        """As `angular_velocity`."""
+        turning = self.rates()[self.position.shape[1] :]
+        # d/dt (A w) = A w' since A w~ w = 0
+        return turning[0] if self.rotation is None else _turned(self.rotation, turning)
 
     def point(self, local: Any) -> np.ndarray:
         """World position over time of a body-fixed point given from the centre of mass."""
@@ -439,25 +452,20 @@ class Mechanism(System):
         part = x[:, at : at + n * width[k]].reshape(x.shape[0], width[k], n)
         return part[:, :, i].T
 
-    def body_motion(self, name: str, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> BodyMotion:
-        """The motion of the body `name` from trajectories of q, v and v'."""
+    def body_motion(self, name: str, q: np.ndarray, v: np.ndarray, a: Any) -> BodyMotion:
+        """The motion of the body `name` from trajectories of q, v and v'; the last may be a
+        function, which is called when accelerations are asked for."""
         k, i = self._locate(name)
         x = self._rows_of(q, k, i, velocity=False)
         y = self._rows_of(v, k, i, velocity=True)
-        z = self._rows_of(a, k, i, velocity=True)
+        given = a if callable(a) else lambda: a
+        rates = lambda: self._rows_of(given(), k, i, velocity=True)  # noqa: E731
         if self.sets[k].frame is PlanarFrame:
-            return BodyMotion(x[:2].T, y[:2].T, z[:2].T, y[2], z[2], angle=x[2])
+            return BodyMotion(x[:2].T, y[:2].T, y[2], rates, angle=x[2])
         rotation = _rotations(x[3:])
-        world = lambda w: np.einsum("nij,jn->ni", rotation, w)  # noqa: E731
-        # d/dt (A w) = A w' since A w~ w = 0
+        turning = _turned(rotation, y[3:])
         return BodyMotion(
-            x[:3].T,
-            y[:3].T,
-            z[:3].T,
-            world(y[3:]),
-            world(z[3:]),
-            quaternion=x[3:].T,
-            rotation=rotation,
+            x[:3].T, y[:3].T, turning, rates, quaternion=x[3:].T, rotation=rotation
         )
 
     def total_momentum(self, q: np.ndarray, v: np.ndarray, about: Any) -> Any:
@@ -504,7 +512,7 @@ class Mechanism(System):
         marker = dict(self.markers)[joint]
         k = marker.set_index
         s = self.sets[k]
-        wrench = np.asarray(_joint_wrench(self, joint, *(jnp.asarray(x) for x in (t, q, lam))))
+        wrench = self._wrench(joint, t, q, lam)
         _, point, own_axes = self.place(joint)
         body = marker.bodies[1]
         planar = s.frame is PlanarFrame
@@ -522,6 +530,26 @@ class Mechanism(System):
             force = np.einsum("nji,nj->ni", frame, force)
             torque = torque if planar else np.einsum("nji,nj->ni", frame, torque)
         return Reaction(force, torque)
+
+    def _wrench(self, joint: str, t: np.ndarray, q: np.ndarray, lam: np.ndarray) -> np.ndarray:
+        """-J^T lam of one joint on its second body, (times, dof): world force, body torque."""
+        marker = dict(self.markers)[joint]
+        s, body = self.sets[marker.set_index], marker.bodies[1]
+        nv = sum(x.n * x.dof for x in self.sets)
+        if nv > DENSE:
+            return np.asarray(_joint_wrench(self, joint, t, q, lam))
+        if body == 0:
+            return np.zeros((t.size, s.dof))
+        names = self.constraint_names(lam.shape[1])
+        rows = np.array([i for i, name in enumerate(names) if name in marker.elements], int)
+        at = sum(x.n * x.dof for x in self.sets[: marker.set_index])
+        columns = at + np.arange(s.dof) * s.n + body - 1
+        out = np.zeros((t.size, s.dof))
+        for part in np.split(np.arange(t.size), range(256, t.size, 256)):
+            here = evaluated(self, t[part], q[part], np.zeros((part.size, nv)))
+            G = here.jacobian[:, rows][:, :, columns]
+            out[part] = -np.einsum("nrc,nr->nc", G, lam[part][:, rows])
+        return out
 
     def _pose(self, body: int, k: int, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Position and rotation matrix over time of frame `body` of set k (0 is the ground)."""
@@ -579,6 +607,11 @@ class _SumTangent:
         parts = zip(self._factors, s._split_v(motion), s._unstack_rows(constraints), strict=True)
         solved = [factor.solve(x, y) for factor, x, y in parts]
         return s._join([x for x, _ in solved]), s._stack_rows([y for _, y in solved])
+
+
+def _turned(rotation: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Vectors (3, n) of the body's axes in those of the world, (n, 3)."""
+    return np.einsum("nij,jn->ni", rotation, x)
 
 
 def _rotations(e: np.ndarray) -> np.ndarray:
