@@ -46,11 +46,22 @@ class Tolerance(NamedTuple):
         """
         size = lambda x: self.size(system, y, y, x)  # noqa: E731
         q, v = y[0], y[1]
-        slope = rates(t, (q, v))
-        d0, d1 = size((system.extent(q), v)), size(slope)
-        small = jnp.logical_or(d0 < 1e-5, d1 < 1e-5)
-        h0 = jnp.where(small, 1e-6, 0.01 * d0 / jnp.where(small, 1.0, d1))
-        ahead = rates(t + h0, (system.retract(q, h0 * slope[0]), v + h0 * slope[1]))
+        d0 = size((system.extent(q), v))
+
+        def look(at: Any, _: Any) -> Any:
+            """The rates at a state, and the state a short step on; done twice by one program."""
+            t, q, v = at
+            slope = rates(t, (q, v))
+            d1 = size(slope)
+            small = jnp.logical_or(d0 < 1e-5, d1 < 1e-5)
+            h0 = jnp.where(small, 1e-6, 0.01 * d0 / jnp.where(small, 1.0, d1))
+            ahead = t + h0, system.retract(q, h0 * slope[0]), v + h0 * slope[1]
+            return ahead, (slope, h0, d1)
+
+        start = jnp.asarray(t, dtype=float), q, v
+        _, (slopes, steps, sizes) = jax.lax.scan(look, start, None, length=2)
+        slope, ahead = ([x[k] for x in slopes] for k in (0, 1))
+        h0, d1 = steps[0], sizes[0]
         d2 = size(tuple(a - b for a, b in zip(ahead, slope, strict=True))) / h0
         steep = jnp.maximum(d1, d2)
         h1 = jnp.where(steep <= 1e-15, jnp.maximum(1e-6, h0 * 1e-3), (0.01 / steep) ** (1 / order))

@@ -17,6 +17,7 @@ from .arrays import SMALL, Array, Arrays, Delayed, Stored, flat_index, is_large
 from .operations import Block, Buffer, Builder, Node, Switch, Unsupported, While, kind_of
 
 UNROLLED = 3000  # operations up to which a loop of known length is written out
+LONGEST = 32  # and how often it may be done
 SELECTED = 24  # operations up to which both sides of a branch are computed
 MOST = 60_000  # operations beyond which a program is left to XLA
 
@@ -291,6 +292,10 @@ class Lowering:
             body, len(of_body), start, dying[split[1] :], body.outvars, going, following
         )
 
+    def _is_short(self, length: int, body: Any) -> bool:
+        """Whether a loop of known length is written out."""
+        return length == 1 or (length <= LONGEST and length * self.weight(body) <= UNROLLED)
+
     def _scan(self, eqn: Any, values: list[Array], dying: list[bool]) -> list[Array]:
         p = eqn.params
         n_const, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
@@ -299,7 +304,7 @@ class Lowering:
         fixed, rows = ([self.settled(x) for x in xs] for xs in (fixed, values[n_const + n_carry :]))
         order = range(length)[::-1] if p["reverse"] else range(length)
         n_rows = len(eqn.outvars) - n_carry
-        if length * self.weight(body) <= UNROLLED or length == 1:
+        if self._is_short(length, body):
             out: list[list[Array]] = [[None] * length for _ in range(n_rows)]
             for k in order:
                 at = self.b.index(k)
@@ -482,7 +487,7 @@ class Lowering:
             elif name == "scan":
                 first, inner = eqn.params["num_consts"], opened(eqn.params["jaxpr"])[0]
                 last = first + eqn.params["num_carry"]
-                if length_of(eqn) * self.weight(inner) <= UNROLLED:
+                if self._is_short(length_of(eqn), inner):
                     continue
                 if any(v is var for v in eqn.invars[last:]):
                     return True

@@ -9,13 +9,23 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from . import fingerprint, machine, store, trees
 from .operations import Unsupported
+
+
+class Cost(NamedTuple):
+    """What a program cost: its operations, and seconds to trace, to take apart, to compile."""
+
+    name: str
+    operations: int
+    traced: float
+    written: float
+    compiled: float
 
 
 @dataclass
@@ -27,6 +37,7 @@ class Counts:
     read: int = 0
     operations: int = 0
     seconds: float = 0.0
+    programs: list[Cost] = field(default_factory=list)
     left_to_xla: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -106,7 +117,9 @@ class Native:
             return self.function(*self._arguments(args, tree.unflatten(leaves)))
 
         shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves]
+        clock = [time.perf_counter()]
         closed, shape = jax.make_jaxpr(flat, return_shape=True)(*shapes)
+        clock.append(time.perf_counter())
         counts.traced += 1
         try:
             text, layout = written(closed)
@@ -114,13 +127,17 @@ class Native:
             if key is not None:
                 store.write(key, {"left_to_xla": str(reason)}, b"")
             raise
-        level = 1 if self._once or layout.operations > QUICK else 2
+        clock.append(time.perf_counter())
+        level = 0 if self._once else 1 if layout.operations > QUICK else 2
         by_text = fingerprint.fingerprint("text", machine.processor(), text, level)
         found = store.read(by_text)
         code = object_code(text, level) if found is None else found[1]
         program = Program(code, layout)
+        clock.append(time.perf_counter())
         counts.compiled += found is None
         counts.operations += layout.operations
+        spent = (b - a for a, b in itertools.pairwise(clock))
+        counts.programs.append(Cost(self.__name__, layout.operations, *spent))
         try:
             if key is None:
                 raise trees.Undescribed

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -182,6 +183,9 @@ class BodySet(eqx.Module):
 
     def force(self, q: Array, v: Array, t: Array) -> Array:
         """Gravity, gyroscopic torque and all force elements."""
+        return _force(self, q, v, t)
+
+    def _force(self, q: Array, v: Array, t: Array) -> Array:
         frames = self.frames(q, v)
         rows = v.reshape(-1, self.n)
         weight = [self.mass * g for g in self.gravity]
@@ -220,6 +224,9 @@ class BodySet(eqx.Module):
 
     def stacked(self, name: str, q: Array, v: Array, t: Array, rows: Rows) -> Array:
         """`residual`, `rate` or `gamma` of all groups, flattened."""
+        return _stacked(name, rows, self, q, v, t)
+
+    def _stacked(self, name: str, rows: Rows, q: Array, v: Array, t: Array) -> Array:
         groups = self.groups(rows)
         if not groups:
             return jnp.zeros((0,))
@@ -229,6 +236,9 @@ class BodySet(eqx.Module):
 
     def blocks(self, q: Array, t: Array, rows: Rows) -> list[list[Array]]:
         """Local Jacobian blocks [group][node], each (rows, dof, elements)."""
+        return _blocks(rows, self, q, t)
+
+    def _blocks(self, rows: Rows, q: Array, t: Array) -> list[list[Array]]:
         frames = self.frames(q, jnp.zeros((self.dof * self.n,)))
         out = [g.jacobian(g.frames(frames), t) for g in self.groups(rows)]
         return optimization_barrier(out)
@@ -304,6 +314,24 @@ class BodySet(eqx.Module):
         """Newton's matrix of an implicit step, factored; see `tangent.py`."""
         blocks = tangent_blocks(self, q, v, t, lam, step)
         return TangentFactor(self, blocks, inverse_turn(self, step.turn), augment, shift)
+
+
+# A program asks for these several times; inside a jit they are traced once.
+
+
+@jax.jit
+def _force(bodies: BodySet, q: Array, v: Array, t: Array) -> Array:
+    return bodies._force(q, v, t)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _stacked(name: str, rows: Rows, bodies: BodySet, q: Array, v: Array, t: Array) -> Array:
+    return bodies._stacked(name, rows, q, v, t)
+
+
+@partial(jax.jit, static_argnums=0)
+def _blocks(rows: Rows, bodies: BodySet, q: Array, t: Array) -> list[list[Array]]:
+    return bodies._blocks(rows, q, t)
 
 
 class Weights(eqx.Module):

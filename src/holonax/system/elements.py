@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -181,8 +182,7 @@ class Group(eqx.Module):
         return [take(frames, table) for table in self.nodes]
 
     def _value(self, frames: Sequence[Any], t: Any) -> list[Any]:
-        fun = self.element.residual if isinstance(self.element, Constraint) else self.element.rate
-        return components(fun(*frames, t=t), self.n)
+        return _residuals(self.n, self.element, list(frames), t)
 
     @property
     def is_holonomic(self) -> bool:
@@ -273,7 +273,9 @@ class Group(eqx.Module):
         forces."""
         if isinstance(self.element, Force):
             return [[-x for x in wrench] for wrench in self.wrenches(frames, t)]
+        return _constraint_forces(self.n, self.element, list(frames), t, list(lam))
 
+    def _forces(self, frames: Sequence[Any], t: Any, lam: Sequence[Any]) -> list[list[Any]]:
         def power(moving: Sequence[Any]) -> Any:
             moved = [
                 frame.with_pose(x) if self.is_holonomic else frame.with_velocity(x)
@@ -318,12 +320,31 @@ class Group(eqx.Module):
 
     def wrenches(self, frames: Sequence[Any], t: Any) -> list[list[Any]]:
         """Generalized forces of a force group: for each node its components over the elements."""
-        out = self.element.wrenches(*frames, t=t)
-        return [components(wrench, self.n) for wrench in out]
+        return _wrenches(self.n, self.element, list(frames), t)
 
     def potential(self, frames: Sequence[Any]) -> Any:
         """Energy stored in all elements of a force group [J]."""
         return jnp.sum(jnp.broadcast_to(self.element.potential(*frames), (self.n,)))
+
+
+# Inside a jit these are traced and differentiated once, whatever asks for them and how often.
+
+
+@partial(jax.jit, static_argnums=0)
+def _residuals(n: int, element: Any, frames: list[Any], t: Any) -> list[Any]:
+    fun = element.residual if isinstance(element, Constraint) else element.rate
+    return components(fun(*frames, t=t), n)
+
+
+@partial(jax.jit, static_argnums=0)
+def _wrenches(n: int, element: Any, frames: list[Any], t: Any) -> list[Any]:
+    return [components(wrench, n) for wrench in element.wrenches(*frames, t=t)]
+
+
+@partial(jax.jit, static_argnums=0)
+def _constraint_forces(n: int, element: Any, frames: list[Any], t: Any, lam: list[Any]) -> Any:
+    group = Group(element, (Table.of([0] * n),) * len(frames), ("",) * n, len(lam))
+    return group._forces(frames, t, lam)
 
 
 def group_rows(element: Element, frame: Any, nodes: int) -> int:

@@ -30,6 +30,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from ..linalg import DenseBlockLU
 from .base import Array
 from .blocks import BlockPlan
 from .dense import REJECTED
@@ -128,8 +129,11 @@ class TangentFactor:
 
     def __init__(self, bodies: Any, blocks: Blocks, inverse: Any, augment: Any, shift: bool):
         self._bodies, self._blocks, self._inverse = bodies, blocks, inverse
-        maker = EachBody if bodies.tangent.alone and augment is None else Together
-        self._factor = maker(bodies, blocks, 1.0 if augment is None else augment, shift)
+        plan = bodies.tangent
+        maker = EachBody if plan.alone and augment is None else Together
+        # few blocks are eliminated without what would couple them further, until that fails
+        usual = 0.0 if plan.quick and isinstance(plan.together, DenseBlockLU) else 1.0
+        self._factor = maker(bodies, blocks, usual if augment is None else augment, shift)
 
     def solve(self, motion: Array, constraints: Array) -> tuple[Array, Array]:
         """(T^-1 dx, dl) for right-hand sides of the equations of motion and the constraints.
