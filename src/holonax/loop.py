@@ -94,7 +94,9 @@ class _Loop:
         parts = _parts()
         dt, self.first, rtol, atol = settings.numbers
         adaptive = method.control is not None
-        self.solver = parts.StabilizedSolver(method.integrator, method.formulation, retry=adaptive)
+        self.solver = parts.StabilizedSolver(
+            method.integrator, method.formulation, retry=adaptive, differentiable=False
+        )
         self.terms = parts.problem_term(method.formulation)
         tolerance = Tolerance(rtol, atol) if adaptive else None
         self.context = StepContext(method.system, jnp.ones(()), tolerance=tolerance)

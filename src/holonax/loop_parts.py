@@ -41,12 +41,14 @@ class StabilizedSolver(diffrax.AbstractSolver):
     keeping the last good state and its time. Can be handed to `diffrax.diffeqsolve` with the
     term `problem_term(formulation)` and `args=StepContext(system, dt)`. With `retry`, for steps
     chosen by their error, such a step is given an infinite error instead, so that a shorter one is
-    tried; errors are then returned as one number, in units of the tolerance.
+    tried; errors are then returned as one number, in units of the tolerance. What is not
+    `differentiable` is traced in less time.
     """
 
     solver: Any
     formulation: Formulation
     retry: bool = eqx.field(static=True, default=False)
+    differentiable: bool = eqx.field(static=True, default=True)
 
     term_structure: ClassVar[Any] = diffrax.AbstractTerm
 
@@ -63,7 +65,9 @@ class StabilizedSolver(diffrax.AbstractSolver):
         return self.solver.error_order(terms)
 
     def _context(self, args: StepContext, t0: Any, t1: Any, y0: Any, old: Any) -> StepContext:
-        context = StepContext(args.system, t1 - t0, self.formulation, None, args.tolerance)
+        context = StepContext(
+            args.system, t1 - t0, self.formulation, None, args.tolerance, self.differentiable
+        )
         carry = self.formulation.carry(context, t0, (y0[0], y0[1]), old)
         return context._replace(carry=carry)
 

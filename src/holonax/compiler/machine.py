@@ -53,7 +53,7 @@ def object_code(text: str, level: int) -> bytes:
             tuning = llvm.create_pipeline_tuning_options(speed_level=level)
             tuning.slp_vectorization = False
             tuning.loop_unrolling = False
-            tuning.loop_vectorization = "for" in text
+            tuning.loop_vectorization = "add nuw nsw i64" in text or "@subtract" in text
             builder = llvm.create_pass_builder(target, tuning)
             builder.getModulePassManager().run(module, builder)
         return target.emit_object(module)

@@ -36,14 +36,15 @@ State = tuple[Array, Array]
 
 class StepContext(NamedTuple):
     """What a method knows while a step is taken: the system, the step size, the formulation, what
-    the formulation carries from step to step (a choice of coordinates, say), and the tolerance of
-    its error where steps are chosen by it."""
+    the formulation carries from step to step (a choice of coordinates, say), the tolerance of its
+    error where steps are chosen by it, and whether the step may be differentiated."""
 
     system: System
     dt: Array
     formulation: Any = None
     carry: Any = None
     tolerance: Any = None
+    differentiable: bool = True
 
 
 def shown_option(value: Any) -> str:

@@ -80,6 +80,7 @@ class ImplicitStep(Integrator):
             modified=self.modified,
             scaling=self._scaling(context, start, displacement),
             linear=linear,
+            differentiable=context.differentiable,
         )
 
 

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from ..linalg import lu, lu_solve
+from ..linalg import jacobian, lu, lu_solve
 from ..system.base import Array
 
 # A bound for the change after a change of one of scaled unknowns, relative to its square.
@@ -84,6 +84,7 @@ def newton(
     modified: bool = False,
     scaling: Scaling | None = None,
     linear: Linear | None = None,
+    differentiable: bool = True,
 ) -> tuple[Any, Array, NewtonCounts, Array]:
     """Solve residual(x) = 0 from `start`, pytrees of equal total size.
 
@@ -92,7 +93,7 @@ def newton(
     Section IV.8), or by its square where unknowns are scaled. Stops as well when the change has
     fallen to rounding and grows again. In the last block, the multipliers, rounding may be large:
     it is also reached when all others change no more. With `modified` the matrix of the first
-    iterate is kept. `linear` solves the linear equations, a dense matrix where it is None. Returns
+    iterate is kept. What will not be differentiated is traced in half the time. `linear` solves the linear equations, a dense matrix where it is None. Returns
     (x, converged, counts, condition), the condition number of the last matrix being zero unless
     `scaling` asks for it.
     """
@@ -110,7 +111,7 @@ def newton(
         """The factor of the scaled matrix, and the matrix itself."""
         if linear is not None:
             return linear.prepare(unravel(x)), None
-        matrix = jax.jacfwd(equations)(x)
+        matrix = jacobian(equations, x)
         if scaling is not None:
             matrix = _augmented(rows[:, None] * matrix * columns, scaling, sizes)
         return lu(matrix), matrix
@@ -169,7 +170,11 @@ def newton(
     def tangent_solve(linear: Any, y: Array) -> Array:
         return lu_solve(lu(jax.jacfwd(linear)(jnp.zeros_like(y))), y)
 
-    x, (done, iterations) = jax.lax.custom_root(equations, flat, solve, tangent_solve, has_aux=True)
+    if differentiable:
+        root = jax.lax.custom_root(equations, flat, solve, tangent_solve, has_aux=True)
+    else:
+        root = solve(equations, flat)
+    x, (done, iterations) = root
     done, iterations = jax.lax.stop_gradient((done > 0.5, iterations.astype(int)))
     factorizations = jnp.ones_like(iterations) if modified else iterations
     condition = jnp.zeros(())
@@ -191,7 +196,7 @@ def newton_step(residual: Callable[[Any], Any], start: Any, scaling: Scaling | N
         value = ravel_pytree(residual(unravel(x)))[0]
         return value, value
 
-    matrix, value = jax.jacfwd(twice, has_aux=True)(flat)
+    matrix, value = jacobian(twice, flat, has_aux=True)
     return unravel(-columns * lu_solve(lu(rows[:, None] * matrix * columns), rows * value))
 
 

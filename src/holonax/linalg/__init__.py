@@ -8,6 +8,7 @@ from .block_lu import DenseBlockLU as DenseBlockLU
 from .elimination import Elimination as Elimination
 from .elimination import eliminate as eliminate
 from .elimination import minimum_degree as minimum_degree
+from .jacobian import jacobian as jacobian
 from .small import CholeskyFactor as CholeskyFactor
 from .small import LUFactor as LUFactor
 from .small import cholesky as cholesky

@@ -243,8 +243,8 @@ def _rows(block: Array, y: Array, b: int) -> Array:
 
 
 class DenseBlockLU(eqx.Module):
-    """The same for few blocks: gathered into one dense matrix in the order of elimination, so that
-    a compiler that sees single entries leaves out the zeros; made by `DenseBlockLU.plan`."""
+    """The same for few blocks: gathered into one dense matrix, which is factored with row exchanges;
+    made by `DenseBlockLU.plan`."""
 
     entries: tuple[int, ...] = eqx.field(static=True)  # of the matrix, among those of all blocks
     rows: tuple[int, ...] = eqx.field(static=True)  # of the matrix, among those of (b, n)
@@ -287,7 +287,7 @@ class DenseBlockLU(eqx.Module):
         """As `BlockLU.factor`."""
         flat = jnp.concatenate([x.ravel() for x in (diagonal, forward, backward)] + [jnp.zeros(1)])
         m = len(self.rows)
-        return lu(flat[np.array(self.entries)].reshape(m, m), pivot=False)
+        return lu(flat[np.array(self.entries)].reshape(m, m))
 
     def solve(self, factor: Any, rhs: Array) -> Array:
         """As `BlockLU.solve`."""

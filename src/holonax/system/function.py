@@ -14,21 +14,10 @@ from jax.core import Tracer
 from jax.lax import optimization_barrier
 
 from .._messages import listed, shown
+from ..linalg import jacobian
 from .base import Array, Metric, Rows, System
 from .dense import DenseFactor, DenseTangent, inverse_mass
 from .tangent_blocks import StepWeights
-
-_UNROLLED = 16  # up to this many coordinates Jacobian columns are separate, their zeros seen
-
-
-def _columns(fun: Callable[[Array], Array], x: Array) -> Array:
-    """The Jacobian of `fun` at `x`, shape (outputs, inputs), by forward mode."""
-    n = x.shape[0]
-    if n > _UNROLLED:
-        return jax.jacfwd(fun)(x)
-    basis = jnp.eye(n, dtype=x.dtype)
-    return jnp.stack([jax.jvp(fun, (x,), (basis[i],))[1] for i in range(n)], axis=1)
-
 
 def _check_callable(name: str, fun: Any, arguments: str) -> None:
     if not callable(fun):
@@ -228,10 +217,10 @@ class FunctionSystem(System):
         return self._jacobian(q, t, "all")
 
     def _jacobian(self, q: Array, t: Array, rows: Rows) -> Array:
-        G = _columns(lambda x: self.constraint(x, t), q)
+        G = jacobian(lambda x: self.constraint(x, t), q)
         if rows == "holonomic" or self._nonholonomic is None:
             return G
-        A = _columns(lambda x: self._nonholonomic_rate(q, x, t), jnp.zeros_like(q))
+        A = jacobian(lambda x: self._nonholonomic_rate(q, x, t), jnp.zeros_like(q))
         return jnp.concatenate([G, A])
 
     def constraint_force(self, q: Array, t: Array, lam: Array) -> Array:
@@ -246,10 +235,10 @@ class FunctionSystem(System):
         rows: Rows = "all",
         shift: Array | float = 0.0,
     ) -> DenseFactor:
-        jacobian = self._jacobian(q, t, rows)
+        G = self._jacobian(q, t, rows)
         mass = self._mass_value(q) if metric == "mass" else None
-        jacobian, mass = optimization_barrier((jacobian, mass))
-        return DenseFactor(jacobian, inverse_mass(mass), shift, redundant=self._redundant)
+        G, mass = optimization_barrier((G, mass))
+        return DenseFactor(G, inverse_mass(mass), shift, redundant=self._redundant)
 
     def newton_factor(
         self,
@@ -265,8 +254,8 @@ class FunctionSystem(System):
             inertia = self.momentum(q, a) - self.force(q, v, t)
             return inertia + self.constraint_force(q, t, lam)
 
-        stiffness = _columns(lambda x: motion(x, v), q)
-        damping = _columns(lambda x: motion(q, x), v)
+        stiffness = jacobian(lambda x: motion(x, v), q)
+        damping = jacobian(lambda x: motion(q, x), v)
         K = self.mass_matrix(q) + step.reach * (stiffness + step.ratio * damping)
         return DenseTangent(K, self.jacobian(q, t), augment)
 
