@@ -1,11 +1,14 @@
 """`method="auto"`: the cheaper of two methods, recognised on the way, with its reasons."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import holonax as hx
 from holonax import auto, examples, study
+from holonax.run import Outcome
+from holonax.steps import Tolerance
 
 
 def names(run):
@@ -16,6 +19,18 @@ def steps_with(run, integrator):
     """Steps that a method has taken, from the legs of the saved states."""
     legs = [k for k, leg in enumerate(run.legs) if isinstance(leg.integrator, integrator)]
     return int(np.sum(np.isin(run.leg, legs)))
+
+
+def work(run):
+    """The work of a run in explicit steps, an implicit one counting as many as it costs."""
+    ratio = auto.cost_ratio(2 * run.start.v.size + 2 * run.start.lam.size)
+    return steps_with(run, hx.Dopri5) + ratio * steps_with(run, hx.VariableBDF)
+
+
+def same(run, other):
+    """The same states, to the bit."""
+    for name in ("t", "q", "v"):
+        np.testing.assert_array_equal(getattr(run, name), getattr(other, name))
 
 
 def test_a_motion_that_is_not_stiff_stays_explicit():
@@ -50,7 +65,6 @@ def test_a_stiff_motion_is_recognised():
 
 
 def test_it_costs_at_most_one_and_a_half_of_the_better_method():
-    """In units of explicit steps, an implicit one counting as many as it costs."""
     for make, t_end in ((examples.slider_crank, 20.0), (examples.stiff_double_pendulum, 2.0)):
         system, start = make()
         options = {"rtol": 1e-6, "save": "steps"}
@@ -59,10 +73,138 @@ def test_it_costs_at_most_one_and_a_half_of_the_better_method():
         implicit = hx.simulate(
             system, start, t_end, formulation=hx.GGL(), integrator=hx.VariableBDF(), **options
         )
-        unknowns = 2 * start.v.size + 2 * start.lam.size
-        ratio = 5 + unknowns / 9 + (unknowns / 55) ** 5
-        cost = steps_with(run, hx.Dopri5) + ratio * steps_with(run, hx.VariableBDF)
-        assert cost < 1.5 * min(explicit.t.size, ratio * implicit.t.size)
+        assert work(run) < 1.5 * min(work(explicit), work(implicit))
+
+
+def test_a_short_run_is_left_to_the_method_it_began_with():
+    """Stiff, but over before another method could earn what its start and compilation take."""
+    system, start = examples.stiff_double_pendulum()
+    run = hx.simulate(system, start, 0.2, rtol=1e-6, method="auto")
+    assert names(run) == ["Dopri5"]
+    same(run, hx.simulate(system, start, 0.2, rtol=1e-6))
+
+
+@pytest.mark.parametrize("cheap", [False, True])
+def test_steps_held_by_accuracy_are_no_reason_for_a_trial(monkeypatch, cheap):
+    """Near the line where all links lie the linearised motion has fast rates for an instant; steps
+    on the way are far longer than their limit. Nor is there a trial if it costs next to nothing."""
+    if cheap:
+        monkeypatch.setattr(auto, "_COMPILING", 0)
+        monkeypatch.setattr(auto, "_STARTING", 0)
+        monkeypatch.setattr(auto, "cost_ratio", lambda unknowns: 3.0)
+    system, start = examples.n_four_bar(8)
+    run = hx.simulate(system, start, 20.0, rtol=1e-6, method="auto")
+    assert names(run) == ["Dopri5"]
+    assert run.stats["trial_steps"] == 0
+    same(run, hx.simulate(system, start, 20.0, rtol=1e-6))
+
+
+def dropped(monkeypatch):
+    """The stiff double pendulum is tried whatever the motion promises, and does not keep it."""
+    monkeypatch.setattr(auto, "implicit_step", lambda samples, tolerance: 1.0)
+    monkeypatch.setattr(auto, "cost_ratio", lambda unknowns: 80.0)
+    monkeypatch.setattr(auto, "_COMPILING", 0)
+
+
+def passing(t, q, v):
+    return (t - 0.2) * (t - 0.25)
+
+
+SAVED = [
+    {"save": "steps"},
+    {"save": 7},
+    {"save": np.linspace(0.0, 1.0, 101)},
+    {"save": "steps", "events": hx.Event("soon", passing)},
+    {"save": "end", "events": hx.Event("kick", passing, change=lambda t, q, v: (q, 0.9 * v))},
+]
+
+
+@pytest.mark.parametrize("options", SAVED, ids=["steps", "some", "times", "events", "changes"])
+def test_a_trial_that_is_dropped_leaves_nothing_behind(monkeypatch, options):
+    system, start = examples.stiff_double_pendulum()
+    dropped(monkeypatch)
+    plain = hx.simulate(system, start, 1.0, rtol=1e-6, **options)
+    run = hx.simulate(system, start, 1.0, rtol=1e-6, method="auto", **options)
+    assert run.success
+    assert names(run)[:3] == ["Dopri5", "VariableBDF", "Dopri5"]
+    assert "taken back" in run.choices[2].reason and run.choices[1].t == run.choices[2].t
+    same(run, plain)
+    assert [(e.name, e.t) for e in run.events] == [(e.name, e.t) for e in plain.events]
+    assert len(run.legs) == len(plain.legs)
+    # the work of a trial is counted, but not as that of the motion returned
+    assert run.stats["trial_steps"] >= 40
+    for name in ("steps", "rejected"):
+        assert run.stats[name] == plain.stats[name]
+    assert "newton_iterations" not in run.stats
+
+
+def implicit_fails(outcome):
+    """`follow`, where the implicit method ends with this outcome."""
+    original = auto.follow
+
+    def follow(run, formulation, integrator, **options):
+        found = original(run, formulation, integrator, **options)
+        return outcome(run) if isinstance(integrator, hx.VariableBDF) else found
+
+    return follow
+
+
+def test_a_trial_that_fails_leaves_nothing_behind(monkeypatch):
+    system, start = examples.stiff_double_pendulum()
+    failure = implicit_fails(lambda run: Outcome("failure", run.t, run.t, 3))
+    monkeypatch.setattr(auto, "follow", failure)
+    run = hx.simulate(system, start, 2.0, rtol=1e-6, method="auto")
+    assert run.success and "fails" in run.choices[2].reason
+    same(run, hx.simulate(system, start, 2.0, rtol=1e-6))
+
+
+def test_a_run_interrupted_in_a_trial_goes_on_from_before_it(monkeypatch, tmp_path):
+    system, start = examples.stiff_double_pendulum()
+    times = np.linspace(0.0, 2.0, 201)
+    options = {"rtol": 1e-6, "method": "auto", "save": times}
+    whole = hx.simulate(system, start, 2.0, **options)
+    with monkeypatch.context() as patch:
+        patch.setattr(auto, "follow", implicit_fails(lambda run: Outcome("interrupt", run.t)))
+        part = hx.simulate(system, start, 2.0, checkpoint=tmp_path / "run", **options)
+    assert part.status == "interrupt" and names(part) == ["Dopri5"]
+    assert part.t[-1] == pytest.approx(whole.choices[1].t)
+    rest = hx.resume(tmp_path / "run", system=system)
+    same(rest, whole)
+    assert rest.choices == whole.choices and rest.stats["steps"] == whole.stats["steps"]
+
+
+@pytest.mark.parametrize("look", [1, 4, 7, 8, 10])
+def test_a_run_killed_before_a_look_goes_on_with_it(monkeypatch, tmp_path, look):
+    system, start = examples.stiff_double_pendulum()
+    options = {"rtol": 1e-6, "method": "auto"}
+    whole = hx.simulate(system, start, 2.0, **options)
+    original, looks = auto._look, []
+
+    def killed(run, choice):
+        looks.append(run.t)
+        if len(looks) == look:
+            raise MemoryError
+        original(run, choice)
+
+    path = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(auto, "_look", killed)
+        with pytest.raises(MemoryError):
+            hx.simulate(system, start, 2.0, checkpoint=path, checkpoint_every=1e-9, **options)
+    rest = hx.resume(path, system=system)
+    same(rest, whole)
+    assert rest.choices == whole.choices and rest.stats["steps"] == whole.stats["steps"]
+
+
+def test_no_time_is_lost_where_methods_change():
+    """Dense output holds back some steps; they are handed on before another method goes on."""
+    system, start = examples.stiff_double_pendulum()
+    times = np.linspace(0.0, 2.0, 20001)
+    run = hx.simulate(system, start, 2.0, rtol=1e-6, method="auto", save=times)
+    assert "VariableBDF" in names(run)
+    np.testing.assert_array_equal(run.t, times)
+    exact = study.reference_solution(system, start, 2.0, 5e-5)
+    assert np.max(np.abs(run.q[-1] - exact.q[-1])) < 1e-5
 
 
 def fading(q, v, t, p):
@@ -80,6 +222,8 @@ def test_it_returns_to_the_explicit_method():
     assert names(run)[0] == "Dopri5" and "VariableBDF" in names(run) and names(run)[-1] == "Dopri5"
     assert "explicit method can take" in run.choices[-1].reason
     assert run.q[-1, 1] == pytest.approx(np.cos(60.0), abs=1e-3)
+    # the work of a method that has given way counts
+    assert run.stats["newton_iterations"] > 100
 
 
 def test_redundant_constraints_are_taken():
@@ -95,6 +239,40 @@ def test_it_is_the_default_of_a_model():
     run = model.simulate(1.0)
     assert run.success and names(run) == ["Dopri5"]
     assert model.simulate(0.1, dt=1e-2).choices == []
+
+
+def test_rates_are_those_of_the_linearised_motion():
+    """Difference quotients on the host against derivatives; with a rotation in space."""
+    for make in (examples.stiff_double_pendulum, examples.heavy_top):
+        system, start = make()
+        q, v = start.q, start.v + 0.1
+        t, n = jnp.zeros(()), start.v.size
+
+        def acceleration(step, v, system=system, q=q, t=t):
+            return system.accelerations(system.retract(q, step), v, t)[0]
+
+        exact = np.hstack(jax.jacfwd(acceleration, argnums=(0, 1))(jnp.zeros(n), v))
+        matrix = auto.linearised(system, 0.0, np.asarray(q), np.asarray(v))
+        np.testing.assert_allclose(matrix[n:], exact, atol=1e-6 * np.max(np.abs(exact)))
+        np.testing.assert_array_equal(matrix[:n], np.eye(2 * n)[n:])
+
+
+def test_steps_of_the_implicit_method_are_foreseen():
+    """From states of the explicit one, some steps apart: those that it takes then."""
+    system, start = examples.stiff_double_pendulum()
+    for rtol in (1e-4, 1e-6):
+        explicit = hx.simulate(system, start, 2.0, rtol=rtol)
+        implicit = hx.simulate(
+            system, start, 2.0, rtol=rtol, formulation=hx.GGL(), integrator=hx.VariableBDF()
+        )
+        for k in (1000, 3000, 6000, 9000):
+            at = np.arange(k - 6 * 19, k + 1, 19)
+            states = explicit.t[at], at, explicit.q[at], explicit.v[at]
+            samples = [auto.Sample(*state) for state in zip(*states)]
+            found = auto.implicit_step(samples, Tolerance(rtol, rtol / 100))
+            near = np.searchsorted(implicit.t, explicit.t[k])
+            taken = np.mean(np.diff(implicit.t[near - 5 : near + 5]))
+            assert taken / 2 < found < 2 * taken
 
 
 def test_limit_of_stability():
@@ -123,26 +301,45 @@ def test_contradictions_are_refused(options, words):
 def test_implicit_methods_need_fewer_steps_by_the_factor_of_stability(name):
     """The stiff mechanisms of Haug, Negrut and Iancu (1997): an explicit method takes the steps
     that stability dictates, some 3.3 / |fastest rate|; an implicit one those of the motion."""
-    make, t_end = {
-        "stiff double pendulum": (examples.stiff_double_pendulum, 2.0),
+    make, t_end, longer = {
+        "stiff double pendulum": (examples.stiff_double_pendulum, 2.0, 2.0),
+        # the thousand explicit steps of the first 0.05 s are less work than implicit ones
         "modified Andrews": (
             lambda: examples.andrews("cartesian", stiffness=3e4, damping=1e5),
             0.05,
+            0.5,
         ),
     }[name]
     system, start = make()
-    options = {"rtol": 1e-4, "save": "end"}
-    explicit = hx.simulate(system, start, t_end, **options)
-    implicit = hx.simulate(
-        system, start, t_end, formulation=hx.GGL(), integrator=hx.VariableBDF(), **options
-    )
-    chosen = hx.simulate(system, start, t_end, method="auto", **options)
-    assert explicit.success and implicit.success and chosen.success
-    matrix = auto._linearised(system, hx.Index1(), t_end, explicit.q[-1], explicit.v[-1])
-    limit = auto.stable_step(np.linalg.eigvals(np.asarray(matrix)), hx.Dopri5())
+    bdf = {"formulation": hx.GGL(), "integrator": hx.VariableBDF(), "rtol": 1e-4}
+    explicit = hx.simulate(system, start, t_end, rtol=1e-4)
+    implicit = hx.simulate(system, start, t_end, **bdf)
+    assert explicit.success and implicit.success
+    matrix = auto.linearised(system, t_end, explicit.q[-1], explicit.v[-1])
+    limit = auto.stable_step(np.linalg.eigvals(matrix), hx.Dopri5())
     # the rates grow along the motion of Andrews' mechanism, so its mean step is longer
     assert 0.4 < explicit.stats["steps"] / (t_end / limit) < 1.5
     assert implicit.stats["steps"] < explicit.stats["steps"] / 10
-    assert "VariableBDF" in names(chosen)
-    # a first look after a hundred explicit steps, then the implicit ones
-    assert chosen.stats["steps"] < 1.5 * implicit.stats["steps"] + 150
+    chosen = hx.simulate(system, start, longer, rtol=1e-4, method="auto")
+    assert chosen.success and "VariableBDF" in names(chosen)
+    explicit = hx.simulate(system, start, longer, rtol=1e-4)
+    implicit = hx.simulate(system, start, longer, **bdf)
+    assert work(chosen) < 1.5 * min(work(explicit), work(implicit))
+    # the tolerance holds through the change: as far off as the implicit method alone
+    exact = hx.simulate(system, start, longer, rtol=1e-11, integrator=hx.Dop853(), save="end")
+    off = [np.max(np.abs(run.q[-1] - exact.q[-1])) for run in (chosen, implicit)]
+    assert off[0] < 2 * off[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rtol", [1e-4, 1e-6])
+def test_the_governor_is_as_exact_as_without_a_choice(rtol):
+    """Its stiff springs hold the explicit method at the limit of stability, but implicit steps
+    would not be longer by what they cost more."""
+    system, start = examples.flyball_governor()
+    run = hx.simulate(system, start, 2.0, rtol=rtol, method="auto")
+    plain = hx.simulate(system, start, 2.0, rtol=rtol)
+    exact = hx.simulate(system, start, 2.0, rtol=1e-11, integrator=hx.Dop853(), save="end")
+    assert np.max(np.abs(run.q[-1] - exact.q[-1])) < 10 * rtol
+    if names(run)[-1] == "Dopri5":
+        same(run, plain)

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -137,6 +138,37 @@ def follow(
                 return ended
             if storage is not None:
                 storage.maybe(run, (formulation, integrator), None)
+
+
+def leave(run: Run, formulation: Any, integrator: Any, state: Any) -> None:
+    """End a stretch that was paused, for another method to go on from there."""
+    _Stretch(run, formulation, integrator, state).close()
+
+
+def stop_at(
+    run: Run, formulation: Any, integrator: Any, state: Any, storage: Storage | None
+) -> Outcome:
+    """Stop a run that was paused as Ctrl-C does; a checkpoint goes on from there."""
+    stretch = _Stretch(run, formulation, integrator, state)
+    if storage is not None:
+        storage.checkpoint(run, stretch.method, state)
+    return stretch.finish(interrupted=True)[0]
+
+
+def mark(run: Run) -> Run:
+    """What `take_back` needs to bring a run back to where it is now.
+
+    States are not to be written to files until then.
+    """
+    kept, kept.states = copy(run), copy(run.states)
+    kept.states.legs, kept.states.parts = list(run.states.legs), list(run.states.parts)
+    kept.occurrences = list(run.occurrences)
+    return kept
+
+
+def take_back(run: Run, kept: Run) -> None:
+    """Undo all that has happened since `mark`: states saved, steps counted, events."""
+    vars(run).update(vars(kept))
 
 
 def _at_start(run: Run) -> Outcome | None:
@@ -308,21 +340,27 @@ class _Stretch:
             return None
         return self.run.system.sturdier()
 
+    def close(self) -> None:
+        """Hand on what dense output still holds, and add the method's counts to those of the run:
+        the stretch ends here."""
+        run, state = self.run, self.state
+        if self.output is not None:
+            self.output.finish()
+        formulation, integrator = self.method
+        for part, own in ((integrator, state.solver.method), (formulation, state.solver.carry)):
+            counts = type(part).statistics(part, own)  # as in `is_legal`, it is faster so
+            run.counts = _added(run.counts, counts) if counts else run.counts
+
     def finish(self, interrupted: bool) -> tuple[Outcome, np.ndarray | None]:
         """How the stretch ended, and which events have happened there."""
         run, state, request = self.run, self.state, self.request
-        if self.output is not None:
-            self.output.finish()
+        self.close()
         happened = self.event and not self.failed
         found = np.asarray(state.steps.watch.found) if happened else np.zeros(0, bool)
         terminal = any(e.terminal for e, here in zip(request.events, found) if here)
         ended = not self.failed and not happened and run.t >= request.t_end
         if self.failed or interrupted or (request.times is None and (ended or terminal)):
             run.states.last(run.t, state.y)
-        formulation, integrator = self.method
-        for part, own in ((integrator, state.solver.method), (formulation, state.solver.carry)):
-            counts = type(part).statistics(part, own)  # as in `is_legal`, it is faster so
-            run.counts = _added(run.counts, counts) if counts else run.counts
         if self.failed:
             return Outcome("failure", run.t, self.t_tried, int(state.solver.code)), None
         if happened:

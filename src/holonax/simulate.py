@@ -92,7 +92,8 @@ def simulate(
     - `start`: from `consistent` or `model.build()`; a pair (q, v) is made consistent first.
     - `method`: ``"auto"`` leaves the choice of both methods to the motion: explicit with projection
       until it proves stiff, implicit while it is; `result.choices` says what was chosen, when and
-      why. `rtol` is then 1e-6 unless given.
+      why. A trial of the implicit method that does not pay is taken back, its steps counted in
+      ``stats["trial_steps"]`` only. `rtol` is then 1e-6 unless given.
     - `formulation`: how the constraints are enforced; default ``PostStabilized("both", passes=2)``.
     - `integrator`: the time stepping method; default: the formulation's own choice.
     - `save`: ``"steps"`` (every step), a whole number n (every n-th), ``"end"``, or an array of
@@ -287,6 +288,7 @@ def _result(run: Run, outcome: Outcome, compiled: bool, storage: Storage | None)
         stats={
             "steps": steps,
             "rejected": run.rejected,
+            **({} if run.auto is None else {"trial_steps": run.auto.trial_steps}),
             "wall_time": run.spent + time.perf_counter() - run.began,
             "compiled": compiled,
             "dt": dt,
