@@ -116,9 +116,7 @@ def _on_constraints(
         for _ in range(_PASSES):
             if np.max(np.abs(here.g)) <= _ROUNDING or not np.all(np.isfinite(here.jacobian)):
                 break
-            here = evaluated(
-                system, t, here.q, v, step=increment(here.jacobian[:, :rows], here.g)
-            )
+            here = evaluated(system, t, here.q, v, step=increment(here.jacobian[:, :rows], here.g))
     if levels[1] and here.rate.shape[1]:
         v = v + increment(here.jacobian, here.rate)
     return here.q, v

@@ -188,7 +188,13 @@ class Result:
         """Kinetic energy, potential energy, power, |g| and |g'| (their largest entries), at every
         saved state."""
         return self._each(
-            lambda here: [here.kinetic, here.potential, here.power, _largest(here.g), _largest(here.rate)]
+            lambda here: [
+                here.kinetic,
+                here.potential,
+                here.power,
+                _largest(here.g),
+                _largest(here.rate),
+            ]
         )
 
     def _each(self, numbers: Any) -> np.ndarray:

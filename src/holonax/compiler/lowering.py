@@ -7,9 +7,12 @@ them together. Arrays in memory are changed in place where nobody needs their ol
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from jax.extend import core as jax_core
 
@@ -239,6 +242,10 @@ class Lowering:
         if name in CALLS and CALLS[name] in eqn.params:
             inner, consts = opened(eqn.params[CALLS[name]])
             return self.run(inner, consts, values, dying, outs)
+        if name == "maybe_set":  # of equinox's loops, by its own definition
+            shapes = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
+            closed = jax.make_jaxpr(partial(eqn.primitive.impl, **eqn.params))(*shapes)
+            return self.run(closed.jaxpr, closed.consts, values, dying, outs)
         if name == "custom_linear_solve":
             lengths = eqn.params["const_lengths"]
             first = lengths.matvec + lengths.vecmat
@@ -281,12 +288,21 @@ class Lowering:
         condition, consts = opened(p["cond_jaxpr"])
         body, body_consts = opened(p["body_jaxpr"])
 
+        batched = bool(condition.outvars[0].aval.shape)
+        active: list[Array] = []  # which members of a batch go on
+
         def going(now: list[Array]) -> Node:
-            return self.a.scalar(self.run(condition, consts, [*of_cond, *now])[0])
+            (each,) = self.run(condition, consts, [*of_cond, *now])
+            active.append(self.settled(each))
+            out = self.b.const("b1", False)
+            for node in self.a.small(active[0]).ravel().tolist():
+                out = self.b.apply("or", "b1", out, node)
+            return out
 
         def following(now: list[Array], mine: list[bool]) -> list[Array]:
-            given = [False] * len(of_body) + mine
-            return self.run(body, body_consts, [*of_body, *now], given)
+            given = [False] * len(of_body) + [x and not batched for x in mine]
+            new = self.run(body, body_consts, [*of_body, *now], given)
+            return [self._where(active[0], *x) for x in zip(new, now)] if batched else new
 
         return self._loop(
             body, len(of_body), start, dying[split[1] :], body.outvars, going, following
@@ -295,6 +311,25 @@ class Lowering:
     def _is_short(self, length: int, body: Any) -> bool:
         """Whether a loop of known length is written out."""
         return length == 1 or (length <= LONGEST and length * self.weight(body) <= UNROLLED)
+
+    def _where(self, which: Array, yes: Array, no: Array) -> Array:
+        """`yes` where `which` holds, else `no`; `which` has only the first axes of these."""
+        if yes is no:
+            return yes
+        shape, n = no.shape, len(which.shape)
+
+        def entry(index: Sequence[Node]) -> Node:
+            here = self.a.entry(which, index[:n])
+            return self.b.select(here, self.a.entry(yes, index), self.a.entry(no, index))
+
+        if math.prod(shape) <= SMALL:
+            out = np.empty(shape, object)
+            for index in np.ndindex(*shape):
+                out[index] = entry([self.b.index(i) for i in index])
+            return out
+        which, yes, no = (x if is_large(x) else self.a.stored(x) for x in (which, yes, no))
+        sources = [y for x in (which, yes, no) for y in self.a.sources(x)]
+        return self.a.delayed(no.kind, shape, entry, sources, of=[yes])
 
     def _scan(self, eqn: Any, values: list[Array], dying: list[bool]) -> list[Array]:
         p = eqn.params

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import SMALL, Array, Stored, flat_index, is_large
-from .lowering import Lowering, rule
+from .lowering import Lowering, _as_array, rule
 from .operations import Node, Unsupported, kind_of
 
 
@@ -23,9 +23,9 @@ def moved(
     """Entries of `x` in other places: by NumPy if it is small, else by the index they come from."""
     shape = tuple(shape)
     if not is_large(x) and math.prod(shape) <= SMALL:
-        return known(x)
+        return _as_array(known(x), shape)
     if is_large(x) and x.size <= SMALL and math.prod(shape) <= SMALL:
-        return known(low.a.small(x))
+        return _as_array(known(low.a.small(x)), shape)
     if not is_large(x):
         x = low.a.stored(x)
     entry = lambda index: low.a.entry(x, source(index))  # noqa: E731
@@ -180,6 +180,16 @@ def _iota(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     return low.a.small_of(kind, np.broadcast_to(along, shape))
 
 
+@rule("empty", "empty2")
+def _empty(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+    """Numbers that nobody reads."""
+    shape, kind = eqn.outvars[0].aval.shape, kind_of(eqn.outvars[0].aval.dtype)
+    node = low.b.const(kind, 0)
+    if math.prod(shape) > SMALL:
+        return low.a.delayed(kind, shape, lambda index: node, (), node)
+    return np.full(shape, node, dtype=object)
+
+
 @rule("pad")
 def _pad(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     config, shape = eqn.params["padding_config"], eqn.outvars[0].aval.shape
@@ -218,7 +228,8 @@ def _dynamic_slice(low: Lowering, eqn: Any, args: list[Array]) -> Array:
         for i, n, w in zip(args[1:], x.shape, sizes, strict=True)
     ]
     if not is_large(x) and all(i.op == "const" for i in begin):
-        return x[tuple(slice(i.data, i.data + w) for i, w in zip(begin, sizes, strict=True))]
+        place = tuple(slice(i.data, i.data + w) for i, w in zip(begin, sizes, strict=True))
+        return _as_array(x[place], tuple(sizes))
     x = low.a.stored(x)
 
     def entry(index: Sequence[Node]) -> Node:

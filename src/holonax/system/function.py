@@ -19,6 +19,7 @@ from .base import Array, Metric, Rows, System
 from .dense import DenseFactor, DenseTangent, inverse_mass
 from .tangent_blocks import StepWeights
 
+
 def _check_callable(name: str, fun: Any, arguments: str) -> None:
     if not callable(fun):
         raise TypeError(

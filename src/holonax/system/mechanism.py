@@ -464,9 +464,7 @@ class Mechanism(System):
             return BodyMotion(x[:2].T, y[:2].T, y[2], rates, angle=x[2])
         rotation = _rotations(x[3:])
         turning = _turned(rotation, y[3:])
-        return BodyMotion(
-            x[:3].T, y[:3].T, turning, rates, quaternion=x[3:].T, rotation=rotation
-        )
+        return BodyMotion(x[:3].T, y[:3].T, turning, rates, quaternion=x[3:].T, rotation=rotation)
 
     def total_momentum(self, q: np.ndarray, v: np.ndarray, about: Any) -> Any:
         """Linear (n, 3) and angular (n, 3) momentum; planar bodies contribute in the x-y plane."""
