@@ -24,17 +24,15 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
-from .consistent import _accelerations
-from .diagnosis import _retract
 from .formulation import GGL, PostStabilized
 from .integrator import Dop853, Dopri5, VariableBDF
 from .integrator.variable_bdf import HIGHEST
 from .run import Outcome, Run, follow, leave, mark, stop_at, take_back
 from .storage import Storage
 from .system.base import System
+from .system.evaluation import evaluated
 
 RTOL = 1e-6  # of `method="auto"` if none is given
 _TIGHT = 1e-8  # tolerances below this are for the method of order 8
@@ -139,31 +137,22 @@ def new_auto(run: Run, rtol: float) -> Auto:
     return auto
 
 
-def accelerations_at(system: System, t: float, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Accelerations at many states (rows of q and v) of one instant.
-
-    By the program that has found those of the start, so that nothing is compiled for it.
-    """
-    time = jnp.asarray(t, dtype=float)
-    return np.array([np.asarray(_accelerations(system, *y, time)[0]) for y in zip(q, v)])
-
-
 def linearised(system: System, t: float, q: np.ndarray, v: np.ndarray) -> np.ndarray:
     """The matrix of the linearised motion, of increments of position and velocity.
 
-    Difference quotients of the accelerations: exact to about a millionth, and rates to be compared
-    with steps need no more.
+    Difference quotients of the accelerations, by the program that has found those of the start:
+    exact to about a millionth, and rates to be compared with steps need no more.
     """
-    q, v = np.asarray(q), np.asarray(v)
-    n, one = v.size, np.eye(v.size)
-    length = _INCREMENT * np.maximum(1.0, np.asarray(system.extent(jnp.asarray(q))))
-    speed = _INCREMENT * np.maximum(1.0, np.abs(v))
-    moved = [np.asarray(_retract(system, q, step)) for step in np.diag(length)]
-    positions = np.concatenate([q[None], *(x[None] for x in moved), np.tile(q, (n, 1))])
-    velocities = np.concatenate([np.tile(v, (n + 1, 1)), v + np.diag(speed)])
-    a = accelerations_at(system, t, positions, velocities)
+    n = v.size
+    size = np.abs(q) if q.size == n else np.zeros(n)  # increments of bodies are metres and radians
+    length, speed = (_INCREMENT * np.maximum(1.0, x) for x in (size, np.abs(v)))
+    still = np.zeros((n + 1, n))
+    steps = np.concatenate([still[:1], np.diag(length), still[1:]])
+    velocities = v + np.concatenate([still, np.diag(speed)])
+    a = evaluated(system, t, np.tile(q, (2 * n + 1, 1)), velocities, step=steps).a
     stiffness = (a[1 : n + 1] - a[0]) / length[:, None]
     damping = (a[n + 1 :] - a[0]) / speed[:, None]
+    one = np.eye(n)
     return np.block([[np.zeros_like(one), one], [stiffness.T, damping.T]])
 
 

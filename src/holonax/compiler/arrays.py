@@ -71,6 +71,7 @@ Array = Any  # np.ndarray of nodes, or Large
 
 
 def is_large(x: Array) -> bool:
+    """Whether an array is not taken apart."""
     return not isinstance(x, np.ndarray)
 
 

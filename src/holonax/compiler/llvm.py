@@ -55,8 +55,9 @@ def stored_type(kind: str) -> str:
 
 
 def literal(kind: str, value: Any) -> str:
+    """A number as LLVM writes it."""
     if is_float(kind):
-        return "0x%016X" % struct.unpack("<Q", struct.pack("<d", value))[0]
+        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
     if kind == "b1":
         return "true" if value else "false"
     return str(value)

@@ -46,14 +46,17 @@ def kind_of(dtype: Any) -> str:
 
 
 def is_float(kind: str) -> bool:
+    """Whether a kind has fractions."""
     return kind[0] == "f"
 
 
 def is_signed(kind: str) -> bool:
+    """Whether a kind is of whole numbers of both signs."""
     return kind[0] == "i"
 
 
 def bits(kind: str) -> int:
+    """How many a number of this kind has."""
     return int(kind[1:])
 
 
@@ -136,6 +139,7 @@ def wrapped(kind: str, value: Any) -> Any:
 
 
 def constant(kind: str, value: Any) -> Any:
+    """A number as it is kept in its kind."""
     if is_float(kind):
         return ctypes.c_float(value).value if kind == "f32" else float(value)
     return bool(value) if kind == "b1" else wrapped(kind, value)

@@ -155,7 +155,8 @@ def _cholesky() -> str:
         with f.loop(f.value(f"add i64 {i}, 1"), "%n") as j:
             f.store("0.0", row, j)
     with f.when(f.value(f"load i1, ptr {failed}")), f.loop("0", "%n") as i:
-        with f.loop("0", f.value(f"add i64 {i}, 1")) as j:
+        end = f.value(f"add i64 {i}, 1")
+        with f.loop("0", end) as j:
             f.store("0x7FF8000000000000", f.row("%a", i, "%n"), j)
     return f.end()
 

@@ -88,14 +88,14 @@ def newton(
 ) -> tuple[Any, Array, NewtonCounts, Array]:
     """Solve residual(x) = 0 from `start`, pytrees of equal total size.
 
-    Stops when the change of every block (leaf) is below `tolerance` relative to one plus its
-    size, or the next one would be: by the rate at which the changes shrink (Hairer, Wanner 1996,
-    Section IV.8), or by its square where unknowns are scaled. Stops as well when the change has
-    fallen to rounding and grows again. In the last block, the multipliers, rounding may be large:
-    it is also reached when all others change no more. With `modified` the matrix of the first
-    iterate is kept. What will not be differentiated is traced in half the time. `linear` solves the linear equations, a dense matrix where it is None. Returns
-    (x, converged, counts, condition), the condition number of the last matrix being zero unless
-    `scaling` asks for it.
+    Stops when the change of every block (leaf) is below `tolerance` relative to one plus its size,
+    or the next one would be: by the rate at which the changes shrink (Hairer, Wanner 1996, Section
+    IV.8), or by its square where unknowns are scaled. Stops as well when the change has fallen to
+    rounding and grows again. In the last block, the multipliers, rounding may be large: it is also
+    reached when all others change no more. With `modified` the matrix of the first iterate is kept.
+    What will not be differentiated is traced in half the time. `linear` solves the linear
+    equations, a dense matrix where it is None. Returns (x, converged, counts, condition), the
+    condition number of the last matrix being zero unless `scaling` asks for it.
     """
     flat, unravel = ravel_pytree(start)
     sizes = [leaf.size for leaf in jax.tree.leaves(start)]

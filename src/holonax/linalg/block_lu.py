@@ -243,8 +243,8 @@ def _rows(block: Array, y: Array, b: int) -> Array:
 
 
 class DenseBlockLU(eqx.Module):
-    """The same for few blocks: gathered into one dense matrix, which is factored with row exchanges;
-    made by `DenseBlockLU.plan`."""
+    """The same for few blocks: gathered into one dense matrix, which is factored with row
+    exchanges; made by `DenseBlockLU.plan`."""
 
     entries: tuple[int, ...] = eqx.field(static=True)  # of the matrix, among those of all blocks
     rows: tuple[int, ...] = eqx.field(static=True)  # of the matrix, among those of (b, n)
