@@ -6,8 +6,9 @@ projected in the mass metric. Chosen coordinates can be held.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -41,7 +42,8 @@ _ELSEWHERE = (
 class Start:
     """A consistent initial state: t, q, v with the accelerations and multipliers that belong to it.
 
-    `diagnosis` tells mobility and redundancy (None for systems too large for a dense analysis).
+    `diagnosis` tells mobility and redundancy (None for systems too large for a dense analysis),
+    `seconds` how long it took to find.
     """
 
     t: float
@@ -51,6 +53,7 @@ class Start:
     lam: np.ndarray
     redundant: bool
     diagnosis: Diagnosis | None
+    seconds: float = 0.0
 
 
 class ConstraintError(ValueError):
@@ -317,6 +320,7 @@ def consistent(
             f"consistent: system is {type(system).__name__}; give a System, from model.build() or "
             "FunctionSystem(...)."
         )
+    began = time.perf_counter()
     t = finite_number("consistent", "t", t)
     tol = finite_number("consistent", "tol", tol, positive=True)
     q = as_vector("q", q)
@@ -337,7 +341,8 @@ def consistent(
                 f"coordinates; this system has {nv}. Give a start without holding, or drive the "
                 "coordinate with a driver."
             )
-        return _start_large(system, system.normalize(jnp.asarray(q)), jnp.asarray(v), t, tol)
+        large = _start_large(system, system.normalize(jnp.asarray(q)), jnp.asarray(v), t, tol)
+        return replace(large, seconds=time.perf_counter() - began)
     _look(system, q, v, t)
     free, free_velocity = (
         _held(system, option, items, q, nv)
@@ -364,7 +369,7 @@ def consistent(
     if redundant:
         lam = smallest_multipliers(here.jacobian, lam)
     _check_accelerations(system, q, v, t, a, lam, redundant)
-    return Start(t, q, v, a, lam, redundant, diagnosis)
+    return Start(t, q, v, a, lam, redundant, diagnosis, time.perf_counter() - began)
 
 
 def _look(system: System, q: Any, v: Any, t: float) -> None:

@@ -430,11 +430,22 @@ class Result:
             f"|g'| <= {np.max(rate, initial=0):.2e}",
             f"  energy      {energy.total[0]:.6g} -> {energy.total[-1]:.6g} J, balance off by "
             f"{np.max(np.abs(energy.balance)) / scale:.1e} of the largest",
-            f"  cost        {self.stats['steps']} steps in {self.stats['wall_time']:.3g} s"
-            + (" (with compilation)" if self.stats["compiled"] else ""),
+            f"  cost        {self._cost()}",
             *(f"  chosen      {choice}" for choice in self.choices),
         ]
         return "\n".join(lines)
+
+    def _cost(self) -> str:
+        """What was waited for: building, compiling and running apart."""
+        spent, compiling = self.stats["wall_time"], self.stats.get("compile_time", 0.0)
+        parts = [f"{self.stats['steps']} steps in {max(spent - compiling, 0.0):.3g} s"]
+        if self.stats["compiled"]:
+            parts.append(f"compiled in {compiling:.2g} s")
+        elif compiling > 0:
+            parts.append(f"programs read in {compiling:.2g} s")
+        if self.stats.get("build_time", 0.0) > 0:
+            parts.append(f"start found in {self.stats['build_time']:.2g} s")
+        return ", ".join(parts)
 
     def _methods(self) -> list[str]:
         """The methods used, each once."""

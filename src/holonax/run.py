@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import loop
+from .compiler import counts
 from .consistent import Start
 from .dense import DenseOutput
 from .events import Event, Occurrence, armed, happen
@@ -96,11 +97,18 @@ class Run:
     systems: dict[Any, Any] = field(default_factory=dict)  # by the joints that are released
     began: float = field(default_factory=time.perf_counter)
     spent: float = 0.0  # seconds before a resumption
+    compiled_before: tuple[int, float] = field(default_factory=lambda: counts.so_far)
     limit: int = 256
     since: float = 0.0  # when the present stretch of the motion began
     kept: int = 0  # steps kept since then
     auto: Any = None  # the choice of the method, where that is automatic
     reported: float = 0.0
+
+    @property
+    def compiling(self) -> tuple[int, float]:
+        """How many programs were compiled since the run began, and for how many seconds."""
+        (n, seconds), (before, earlier) = counts.so_far, self.compiled_before
+        return n - before, seconds - earlier
 
 
 def _number(x: Any) -> Any:
@@ -445,7 +453,8 @@ def _report(run: Run) -> None:
     run.reported = now
     elapsed = run.spent + now - run.began
     done = (run.t - run.states.first) / (run.request.t_end - run.states.first)
-    remaining = elapsed * (1 - done) / done if done > 0 else float("inf")
+    running = elapsed - run.compiling[1]  # nothing is compiled a second time
+    remaining = running * (1 - done) / done if done > 0 else float("inf")
     report(Progress(run.t, run.request.t_end, run.steps, elapsed, remaining))
 
 

@@ -11,7 +11,6 @@ from typing import Any, Literal
 import numpy as np
 
 from . import integrator as integrators
-from . import loop
 from ._messages import listed, shown
 from .auto import RTOL, drive, new_auto
 from .consistent import Start, check_start, consistent, finite_number
@@ -208,14 +207,13 @@ def _completed(
     run: Run, formulation: Any, integrator: Any, storage: Storage | None, state: Any = None
 ) -> Result:
     """Follow a run to its end, from its start or from where it was interrupted."""
-    traced = loop.traces["segment"]
     if run.auto is None:
         outcome = follow(run, formulation, integrator, resumed=state, storage=storage)
     else:
         outcome = drive(run, storage, state)
     if storage is not None and outcome.kind != "interrupt":
         storage.checkpoint(run, (formulation, integrator), None, outcome)
-    return _result(run, outcome, loop.traces["segment"] > traced, storage)
+    return _result(run, outcome, storage)
 
 
 def resume(
@@ -237,7 +235,7 @@ def resume(
     storage, run, method, state, outcome = load(path, (system, events))
     run.request = replace(run.request, progress=_reporter(progress))
     if outcome is not None:
-        return _result(run, outcome, False, storage)
+        return _result(run, outcome, storage)
     formulation, integrator = method
     return _completed(run, formulation, integrator, storage, state)
 
@@ -253,7 +251,7 @@ def _reporter(progress: Any) -> Any:
     return progress
 
 
-def _result(run: Run, outcome: Outcome, compiled: bool, storage: Storage | None) -> Result:
+def _result(run: Run, outcome: Outcome, storage: Storage | None) -> Result:
     """What a run has computed, whichever way it ended."""
     request, steps, start = run.request, run.steps, run.start
     if storage is not None and storage.forget:
@@ -290,7 +288,9 @@ def _result(run: Run, outcome: Outcome, compiled: bool, storage: Storage | None)
             "rejected": run.rejected,
             **({} if run.auto is None else {"trial_steps": run.auto.trial_steps}),
             "wall_time": run.spent + time.perf_counter() - run.began,
-            "compiled": compiled,
+            "compiled": run.compiling[0] > 0,
+            "compile_time": run.compiling[1],
+            "build_time": start.seconds,
             "dt": dt,
             "saved": saved if request.times is None else "times",
             **run.counts,

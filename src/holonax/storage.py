@@ -22,6 +22,7 @@ import numpy as np
 
 from ._messages import listed, shown
 from ._version import __version__
+from .compiler import counts
 from .integrator.base import FullState
 
 _CHECKPOINT = "checkpoint.pickle"
@@ -277,4 +278,5 @@ def load(path: Any, given: tuple[Any, ...]) -> tuple[Storage, Any, Any, Any, Any
         run.states.parts = storage.read()
         storage.kept = len(run.states.parts)
     run.began = time.perf_counter()
+    run.compiled_before = counts.so_far
     return storage, run, method, state, outcome

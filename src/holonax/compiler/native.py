@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -15,6 +17,7 @@ import jax
 import numpy as np
 
 from . import fingerprint, machine, store, trees
+from .executable import Layout, Program
 from .operations import Unsupported
 
 
@@ -40,8 +43,15 @@ class Counts:
     programs: list[Cost] = field(default_factory=list)
     left_to_xla: list[tuple[str, str]] = field(default_factory=list)
 
+    @property
+    def so_far(self) -> tuple[int, float]:
+        """Programs compiled, by whichever compiler, and the seconds that all of them took."""
+        return self.compiled + len(self.left_to_xla), self.seconds
+
 
 counts = Counts()
+MANY = 64  # programs of one function that are kept in memory
+PATIENCE = 2.0  # seconds of compiling after which somebody at a terminal is told
 QUICK = 8000  # operations up to which code is optimised as well as it can be
 
 
@@ -71,22 +81,30 @@ class Native:
         run = self._known.get(key)
         if run is None:
             run = self._known[key] = self._prepared(args, leaves, tree)
+            if len(self._known) > MANY:
+                del self._known[next(iter(self._known))]
         return run(leaves)
 
     def _prepared(self, args: Any, leaves: list[np.ndarray], tree: Any) -> Callable[[Any], Any]:
         began = time.perf_counter()
+        notice = threading.Timer(PATIENCE, _notice, [self.__name__])
+        notice.daemon = True
+        notice.start()
         try:
             return self._compiled(args, leaves, tree)
         except Unsupported as reason:
             counts.left_to_xla.append((self.__name__, str(reason)))
-            return self._by_xla(args, tree)
+            return self._by_xla(args, tree, leaves)
         finally:
+            notice.cancel()
             counts.seconds += time.perf_counter() - began
 
-    def _by_xla(self, args: Any, tree: Any) -> Callable[[Any], Any]:
+    def _by_xla(self, args: Any, tree: Any, leaves: list[np.ndarray]) -> Callable[[Any], Any]:
+        given = self._arguments(args, tree.unflatten(leaves))
+        compiled = self._jitted.lower(*given).compile()
+
         def run(leaves: Any) -> Any:
-            out = self._jitted(*self._arguments(args, tree.unflatten(leaves)))
-            return jax.tree.map(np.asarray, out)
+            return jax.tree.map(np.asarray, compiled(*tree.unflatten(leaves)))
 
         return run
 
@@ -99,7 +117,6 @@ class Native:
         if machine.binding() is None:
             _warn_once()
             raise Unsupported("llvmlite is not installed")
-        from .program import Layout, Program, object_code, written
 
         key = self._key(args, leaves, tree)
         found = None if key is None else store.read(key)
@@ -112,6 +129,8 @@ class Native:
                 trees.rebuilt(shape, itertools.repeat(None))
                 counts.read += 1
                 return lambda leaves: trees.rebuilt(shape, iter(program(leaves)))
+
+        from .program import written  # slow to import, and not needed where programs are on disk
 
         def flat(*leaves: Any) -> Any:
             return self.function(*self._arguments(args, tree.unflatten(leaves)))
@@ -131,7 +150,7 @@ class Native:
         level = 0 if self._once else 1 if layout.operations > QUICK else 2
         by_text = fingerprint.fingerprint("text", machine.processor(), text, level)
         found = store.read(by_text)
-        code = object_code(text, level) if found is None else found[1]
+        code = machine.object_code(text, level) if found is None else found[1]
         program = Program(code, layout)
         clock.append(time.perf_counter())
         counts.compiled += found is None
@@ -177,6 +196,11 @@ def native(function: Any = None, *, static: Sequence[int] = (), once: bool = Fal
     if function is None:
         return partial(native, static=static, once=once)
     return Native(function, static=static, once=once)
+
+
+def _notice(name: str) -> None:
+    if sys.stderr is not None and sys.stderr.isatty():
+        print(f"holonax: compiling ({name}) ...", file=sys.stderr, flush=True)
 
 
 _warned: list[bool] = []

@@ -27,6 +27,7 @@ from typing import Any, ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 
 from ..system.base import Array, System
@@ -49,7 +50,7 @@ class StepContext(NamedTuple):
 
 def shown_option(value: Any) -> str:
     """A formulation's option as one would type it."""
-    if isinstance(value, jax.Array):
+    if isinstance(value, jax.Array | np.ndarray):
         known = value.ndim == 0 and not isinstance(value, Tracer)
         return f"{float(value):g}" if known else f"<{value.dtype} of shape {value.shape}>"
     return f"{value:g}" if isinstance(value, float) else repr(value)

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal
 import equinox as eqx
 import jax.numpy as jnp
 
+from .._numbers import as_array
 from ..system.base import Array, System
 from .base import Formulation, State, StepContext
 
@@ -119,11 +120,11 @@ class Index3(DaeFormulation):
                 f"Index3: mass, damping and stiffness mean nothing with scaling={scaling!r}. "
                 'Leave them out, or use scaling="physical".'
             )
-        as_array = lambda x: None if x is None else jnp.asarray(x, dtype=float)  # noqa: E731
+        optional = lambda x: None if x is None else as_array(x)  # noqa: E731
         self.scaling, self.reference_size, self.condition = scaling, reference, condition
-        self.mass, self.damping, self.stiffness = map(as_array, given.values())
+        self.mass, self.damping, self.stiffness = map(optional, given.values())
         self.augmented = float(augment) > 0
-        self.augment, self.length = jnp.asarray(augment, float), jnp.asarray(length, float)
+        self.augment, self.length = as_array(augment), as_array(length)
 
     @property
     def holds(self) -> tuple[bool, bool]:

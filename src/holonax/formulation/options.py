@@ -6,10 +6,10 @@ import re
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 from jax.core import Tracer
 
 from .._messages import shown
+from .._numbers import as_array
 from ..system.base import Array
 from .base import shown_option
 
@@ -34,7 +34,7 @@ def positive(owner: str, name: str, value: Any, unit: str = "") -> Array:
     """`value` as an array; refused unless it is a positive finite number, as far as is known."""
     remedy = f"Give a positive number{f' [{unit}]' if unit else ''}."
     try:
-        number = jnp.asarray(value, dtype=float)
+        number = as_array(value)
     except (TypeError, ValueError):
         raise ValueError(f"{owner}: {name}={shown(value)} is not a number. {remedy}") from None
     if number.ndim != 0:
@@ -60,7 +60,7 @@ class Gain(eqx.Module):
         per_step = re.fullmatch(r"(.*)/\s*dt\s*", given) if isinstance(given, str) else None
         number = given if per_step is None else per_step.group(1).strip() or 1.0
         try:
-            gain = jnp.asarray(number, dtype=float)
+            gain = as_array(number)
         except (TypeError, ValueError):
             raise ValueError(
                 f"{owner}: {name}={shown(given)} is not understood. {remedy}"

@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jax.core import Tracer
 
 from .._messages import shown
+from .._numbers import as_array
 from ..system.base import Array, Metric
 from .base import OdeFormulation, State, StepContext
 from .correction import Correction, Direction, Freeze, Level, correction
@@ -91,7 +91,7 @@ class PostStabilized(OdeFormulation):
             )
         self.level, self.passes, self.freeze = level, passes, freeze
         self.metric, self.direction = metric, direction
-        self.alpha = jnp.asarray(alpha, dtype=float)
+        self.alpha = as_array(alpha)
 
     def drift_orders(self, integrator: Any) -> tuple[float, float]:
         p = self.orders(integrator)[0]

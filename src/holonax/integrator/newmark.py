@@ -24,6 +24,7 @@ import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 
+from .._numbers import as_array
 from ..formulation.base import StepContext
 from ..formulation.partitioning import CoordinatePartitioning
 from ..system.base import Array
@@ -226,7 +227,7 @@ class _NewmarkFamily(ImplicitStep):
 def _within(name: str, what: str, value: Any, low: float, high: float) -> Array:
     if not low <= float(value) <= high:
         raise ValueError(f"{name}: {what}={value} must lie between {low:g} and {high:g}.")
-    return jnp.asarray(value, dtype=float)
+    return as_array(value)
 
 
 class Newmark(_NewmarkFamily):

@@ -73,7 +73,7 @@ class BlockCholesky(eqx.Module):
         e = eliminate(n, edges)
         return BlockCholesky(
             order=table(e.order),
-            edges=jnp.asarray(edges, dtype=jnp.int32),
+            edges=edges.astype(np.int32),
             pointer=table(e.pointer),
             row=table(e.order[e.row]),
             source=table(e.source),

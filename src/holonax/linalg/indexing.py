@@ -20,9 +20,9 @@ def check_edges(n: int, edges: np.ndarray) -> None:
         raise ValueError("an edge appears twice; add the blocks of parallel edges first")
 
 
-def table(indices: np.ndarray) -> Array:
-    """An index table on the device, one element longer so that none is empty."""
-    return jnp.asarray(np.append(indices, 0), dtype=jnp.int32)
+def table(indices: np.ndarray) -> np.ndarray:
+    """An index table, one element longer so that none is empty."""
+    return np.append(indices, 0).astype(np.int32)
 
 
 # Reading and writing one block at a traced index. Indices come from the plan and are in range, so

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._messages import explained, shown
+from .._numbers import as_array
 from ..rotation import Vec2, Vec3
 from ..system.frames import Frame, PlanarFrame
 from . import forces
@@ -60,7 +61,7 @@ def spring_law(
         raise ModelError(
             f"{pair.owner}: it has no stiffness, no damping and no actuator. Give one of them."
         )
-    numbers = [jnp.asarray(x) for x in (k, c, rest, load)]
+    numbers = [as_array(x) for x in (k, c, rest, load)]
     return forces.SpringLaw(numbers[0], numbers[1], numbers[2], numbers[3], function)
 
 
@@ -90,7 +91,7 @@ def semidefinite(owner: str, what: str, value: Any, size: int) -> jax.Array:
             f"{owner}: {what} has the negative eigenvalue {least:.6g}. Give a matrix whose "
             "eigenvalues are zero or positive."
         )
-    return jnp.asarray(0.5 * (matrix + matrix.T))
+    return as_array(0.5 * (matrix + matrix.T))
 
 
 def only_joint(owner: str, given: dict[str, Any]) -> None:

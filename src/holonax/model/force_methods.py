@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .._messages import listed, shown
+from .._numbers import as_array
 from ..rotation import Axes3, Vec2, Vec3
 from . import force_checks as checks
 from . import forces
@@ -214,7 +214,7 @@ class ForceMethods(Description):
         """
         owner = f"joint damping {name!r}"
         slide, turn = checks.slide_and_turn(owner, "damping", damping)
-        laws = [forces.Resistance(*map(jnp.asarray, (c, 0.0, 1.0))) for c in (slide, turn)]
+        laws = [forces.Resistance(*map(as_array, (c, 0.0, 1.0))) for c in (slide, turn)]
         return self._resistance("joint damping", name, joint, damping, laws)
 
     def joint_friction(self, name: str, joint: str, friction: Any, transition_speed: Any) -> str:
@@ -235,7 +235,7 @@ class ForceMethods(Description):
             raise ModelError(
                 f"{owner}: transition_speed must be positive. Give a speed that counts as slow."
             )
-        laws = [forces.Resistance(*map(jnp.asarray, (0.0, *x))) for x in zip(f, s, strict=True)]
+        laws = [forces.Resistance(*map(as_array, (0.0, *x))) for x in zip(f, s, strict=True)]
         return self._resistance("joint friction", name, joint, friction, laws)
 
     def custom_force(
@@ -266,7 +266,7 @@ class ForceMethods(Description):
             if not callable(value) and not (what == "potential" and value is None):
                 raise ModelError(f"{group.owner}: {what}={shown(value)} is not a function.")
         try:
-            parameters = jax.tree.map(lambda x: jnp.asarray(x, dtype=float), parameters)
+            parameters = jax.tree.map(as_array, parameters)
         except (TypeError, ValueError):
             raise ModelError(
                 f"{group.owner}: parameters={shown(parameters)} must be numbers or arrays."
@@ -297,7 +297,7 @@ class ForceMethods(Description):
             checks.check_value(single, what, value, of_state, shape)
             return self._force(single, [forces.Applied(p, None, value, of_state, axes)])
         if scalar:
-            constant = jnp.asarray(number(owner, what, value))
+            constant = as_array(number(owner, what, value))
         else:
             constant = checks.vec_of(vector(owner, what, value, single.size))
         return self._force(single, [forces.Applied(p, constant, None, False, axes)])

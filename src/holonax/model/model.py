@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import jax
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._messages import shown
+from .._numbers import as_array
 from ..consistent import Start, consistent
 from ..result import Result
 from ..simulate import simulate
@@ -171,11 +173,13 @@ class Model(
         their described position or velocity while the others are made consistent. `released` names
         joints that do not act until an event engages them.
         """
+        began = time.perf_counter()
         system = self.system(solver=solver)
         if released:
             system = system.with_joints(release=released)
         q, v = self.start_vectors()
-        return system, consistent(system, q, v, t=t, hold=hold, hold_velocity=hold_velocity)
+        start = consistent(system, q, v, t=t, hold=hold, hold_velocity=hold_velocity)
+        return system, replace(start, seconds=time.perf_counter() - began)
 
     def simulate(
         self,
@@ -186,16 +190,20 @@ class Model(
         hold: Sequence[str] = (),
         hold_velocity: Sequence[str] = (),
         released: Sequence[str] = (),
+        solver: Literal["auto", "dense", "block"] = "auto",
         **options: Any,
     ) -> Result:
-        """Build and simulate to `t_end` [s]; `dt` and `options` are those of `holonax.simulate`.
+        """Build and simulate to `t_end` [s]; `dt` and `options` are those of `holonax.simulate`,
+        `solver` that of `system`.
 
         Without `dt`, a formulation or an integrator the method is chosen by the motion,
         ``method="auto"``.
         """
         if dt is None and not {"formulation", "integrator", "method"} & set(options):
             options["method"] = "auto"
-        system, start = self.build(t=t, hold=hold, hold_velocity=hold_velocity, released=released)
+        system, start = self.build(
+            t=t, hold=hold, hold_velocity=hold_velocity, released=released, solver=solver
+        )
         return simulate(system, start, t_end, dt=dt, **options)
 
     # -- building ----------------------------------------------------------------------------
@@ -213,9 +221,9 @@ class Model(
         joints.sort(key=lambda g: not g.is_holonomic)
         inertia = np.stack([b.inertia for b in bodies], axis=1)
         return BodySet.of(
-            mass=jnp.asarray([b.mass for b in bodies]),
-            inertia=jnp.asarray(inertia[0] if kind == "planar" else inertia),
-            gravity=tuple(jnp.asarray(x) for x in self._gravity(kind)),
+            mass=as_array([b.mass for b in bodies]),
+            inertia=as_array(inertia[0] if kind == "planar" else inertia),
+            gravity=tuple(as_array(x) for x in self._gravity(kind)),
             joints=joints,
             forces=_grouped(self._forces.values(), kind, index, frame),
             names=[b.name for b in bodies],
@@ -243,7 +251,7 @@ def _stacked(*values: Any) -> Any:
     """Numbers of many elements as one array; on the host unless some are traced."""
     if any(isinstance(x, jax.Array) for x in values):
         return jnp.stack([jnp.asarray(x, float) for x in values])
-    return jnp.asarray(np.stack([np.asarray(x, float) for x in values]))
+    return np.stack([np.asarray(x, float) for x in values])
 
 
 def _grouped(items: Any, kind: Kind, index: dict[str, int], frame: type) -> list[Group]:

@@ -17,6 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._numbers import as_array
+
 FEW = 32  # groups of at most this many elements are differentiated with compact programs
 
 
@@ -352,10 +354,10 @@ def group_rows(element: Element, frame: Any, nodes: int) -> int:
     if isinstance(element, Force):
         return 0
     frames = [frame.ground() for _ in range(nodes)]
-    group_of_one = jax.tree.map(lambda x: jnp.asarray(x, dtype=float)[None], element)
+    group_of_one = jax.tree.map(lambda x: as_array(x)[None], element)
 
     def value(element: Any, frames: Any) -> Any:
         fun = element.residual if isinstance(element, Constraint) else element.rate
-        return fun(*frames, t=jnp.asarray(0.0))
+        return fun(*frames, t=jnp.zeros(()))
 
     return len(jax.tree.leaves(jax.eval_shape(value, group_of_one, frames)))

@@ -10,10 +10,12 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 from jax.lax import optimization_barrier
 
 from .._messages import listed, shown
+from .._numbers import as_array
 from ..linalg import jacobian
 from .base import Array, Metric, Rows, System
 from .dense import DenseFactor, DenseTangent, inverse_mass
@@ -307,12 +309,12 @@ def _numbers(parameters: Any) -> Any:
     def array(path: Any, value: Any) -> Array:
         name = f"parameter {jax.tree_util.keystr(path, simple=True, separator='.')!r}"
         try:
-            x = jnp.asarray(value, dtype=float)
+            x = as_array(value)
         except (TypeError, ValueError):
             raise TypeError(
                 f"FunctionSystem: {name} is {shown(value)}. Give numbers or arrays of numbers."
             ) from None
-        if not isinstance(x, Tracer) and not bool(jnp.all(jnp.isfinite(x))):
+        if not isinstance(x, Tracer) and not np.all(np.isfinite(x)):
             raise ValueError(
                 f"FunctionSystem: {name} is {shown(value)}, which is not finite. Give finite "
                 "numbers."

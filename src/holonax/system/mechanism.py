@@ -106,7 +106,7 @@ class JointPlaces(eqx.Module):
             out = np.zeros((len(places), *shape))
             for row, place in zip(out, places, strict=True):
                 row[tuple(slice(size) for size in np.shape(place[k]))] = place[k]
-            return jnp.asarray(out)
+            return out
 
         return JointPlaces(stacked(0, (3,)), stacked(1, (3,)), stacked(2, (3, 3)))
 

@@ -21,11 +21,9 @@ Bottasso (2009), so that light bodies do no harm.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
@@ -34,7 +32,8 @@ from ..linalg import DenseBlockLU
 from .base import Array
 from .blocks import BlockPlan
 from .dense import REJECTED
-from .elements import Group, Table
+from .dependence import force_dependence
+from .elements import Group
 from .frames import PlanarFrame
 from .tangent_blocks import Blocks, Coupling, moving_nodes, product, times
 from .tangent_solvers import EachBody, Together, joint_elimination, whole_elimination
@@ -82,44 +81,29 @@ class TangentPlan(eqx.Module):
         )
 
 
-# What depends on what is found by asking: forces are evaluated with some numbers lost.
-
-
-def _finite_forces(group: Group, frame: Any, node: int, lost: Any) -> list[list[bool]]:
-    """Which components of the forces at each node of a group's first element are finite when
-    `lost` takes from the frame of one node."""
-    one = jax.tree.map(lambda x: jnp.asarray(x)[:1], group.element)
-    single = Group(one, tuple(Table.of([t[0]]) for t in group.nodes), group.names[:1], group.rows)
-    frames = [frame.ground() for _ in group.nodes]
-    frames[node] = lost(frames[node])
-    local = single.forces(frames, jnp.asarray(0.0), [jnp.ones((1,))] * group.rows)
-    return [[bool(np.isfinite(x).all()) for x in part] for part in local]
-
-
-def _lost(x: Any) -> Any:
-    return jax.tree.map(lambda y: np.full_like(y, np.nan), x)
-
-
 def _coupled_nodes(group: Group, frame: Any) -> list[tuple[int, int]]:
     """Pairs of different nodes of a group where one's force depends on the other's motion."""
     nodes = moving_nodes(group)
     if len(nodes) < 2:
         return []
-    found = []
-    for j in nodes:
-        finite = _finite_forces(group, frame, j, _lost)
-        found += [(i, j) for i in nodes if i != j and not all(finite[i])]
-    return found
+    depends = force_dependence(group, frame)
+    return [
+        (i, j)
+        for j in nodes
+        for i in nodes
+        if i != j and any(k == j for x in depends[i] for k, _ in x)
+    ]
 
 
 def _is_split(group: Group, frame: Any) -> bool:
     """Whether forces do not depend on where a body is and how fast, and torques alone on how it is
     turned."""
     d = 2 if frame is PlanarFrame else 3
+    depends = force_dependence(group, frame)
     for k in moving_nodes(group):
-        moved = _finite_forces(group, frame, k, lambda x: replace(x, r=_lost(x.r), v=_lost(x.v)))
-        turned = _finite_forces(group, frame, k, lambda x: replace(_lost(x), r=x.r, v=x.v))
-        if not (all(moved[k]) and all(turned[k][:d])):
+        moved = any((k, "moved") in x for x in depends[k])
+        turned = any((k, "turned") in x for x in depends[k][:d])
+        if moved or turned:
             return False
     return True
 
