@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._messages import explained, listed, shown
+from .compiler import native
 from .diagnosis import DENSE_LIMIT, diagnose
 from .formulation import CoordinateProjection, StepContext
 from .system.base import Array, System
@@ -246,7 +247,7 @@ class Watch(eqx.Module):
         return Seen(keep & locating, trial, found, following)
 
 
-@eqx.filter_jit
+@native(once=True)
 def _values_and_rates(
     events: tuple[Event, ...], system: System, t: Array, q: Array, v: Array
 ) -> tuple[Array, Array]:
@@ -259,7 +260,7 @@ def _values_and_rates(
     return jax.jvp(values, (t, q, v), (jnp.ones_like(t), system.qdot(q, v), a))
 
 
-@eqx.filter_jit
+@native(once=True)
 def _changed(event: Event, system: System, t: Array, q: Array, v: Array) -> tuple[Array, Array]:
     """The state after the event, on the constraints of `system`."""
     q, v = event.changed(system, t, q, v)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import sys
 import threading
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.extend import core as jax_core
 
 from . import fingerprint, machine, store, trees
 from .executable import Layout, Program
@@ -75,6 +75,8 @@ class Native:
         leaves, tree = jax.tree.flatten(dynamic)
         if any(isinstance(x, jax.core.Tracer) for x in leaves):
             return self._jitted(*args)
+        if not all(isinstance(x, _NUMBERS) for x in leaves):
+            tree, leaves = _Mixed.of(tree, leaves)
         leaves = [x if type(x) is np.ndarray else np.asarray(x) for x in leaves]
         fixed = tuple(args[i] for i in self._static)
         key = (tree, fixed, tuple([(x.shape, x.dtype) for x in leaves]))
@@ -91,61 +93,49 @@ class Native:
         notice.daemon = True
         notice.start()
         try:
-            return self._compiled(args, leaves, tree)
-        except Unsupported as reason:
-            counts.left_to_xla.append((self.__name__, str(reason)))
-            return self._by_xla(args, tree, leaves)
+            key = self._key(args, leaves, tree)
+            return self._found(key) or self._made(key, args, leaves, tree)
         finally:
             notice.cancel()
             counts.seconds += time.perf_counter() - began
 
-    def _by_xla(self, args: Any, tree: Any, leaves: list[np.ndarray]) -> Callable[[Any], Any]:
-        given = self._arguments(args, tree.unflatten(leaves))
-        compiled = self._jitted.lower(*given).compile()
-
-        def run(leaves: Any) -> Any:
-            return jax.tree.map(np.asarray, compiled(*tree.unflatten(leaves)))
-
-        return run
-
-    def _arguments(self, args: Any, dynamic: Any) -> list[Any]:
-        """All arguments in their order, the dynamic ones replaced."""
-        rest = iter(dynamic)
-        return [x if i in self._static else next(rest) for i, x in enumerate(args)]
-
-    def _compiled(self, args: Any, leaves: list[np.ndarray], tree: Any) -> Callable[[Any], Any]:
-        if machine.binding() is None:
-            _warn_once()
-            raise Unsupported("llvmlite is not installed")
-
-        key = self._key(args, leaves, tree)
+    def _found(self, key: str | None) -> Callable[[Any], Any] | None:
+        """The program as an earlier process has left it."""
         found = None if key is None else store.read(key)
-        if found is not None:
-            said, code = found
-            if "left_to_xla" in said:
-                raise Unsupported(said["left_to_xla"])
-            with contextlib.suppress(trees.Undescribed, AttributeError, ImportError):
-                program, shape = Program(code, Layout.of(said["layout"])), said["tree"]
-                trees.rebuilt(shape, itertools.repeat(None))
-                counts.read += 1
-                return lambda leaves: trees.rebuilt(shape, iter(program(leaves)))
-
-        from .program import written  # slow to import, and not needed where programs are on disk
-
-        def flat(*leaves: Any) -> Any:
-            return self.function(*self._arguments(args, tree.unflatten(leaves)))
-
-        shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves]
-        clock = [time.perf_counter()]
-        closed, shape = jax.make_jaxpr(flat, return_shape=True)(*shapes)
-        clock.append(time.perf_counter())
-        counts.traced += 1
+        if found is None or "layout" not in found[0]:
+            return None
+        said, code = found
         try:
+            program, shape = Program(code, Layout.of(said["layout"])), said["tree"]
+            trees.rebuilt(shape, itertools.repeat(None))
+        except (trees.Undescribed, AttributeError, ImportError):
+            return None
+        counts.read += 1
+        return lambda leaves: trees.rebuilt(shape, iter(program(leaves)))
+
+    def _made(
+        self, key: str | None, args: Any, leaves: list[np.ndarray], tree: Any
+    ) -> Callable[[Any], Any]:
+        def flat(*leaves: Any) -> Any:
+            dynamic = iter(tree.unflatten(leaves))
+            given = (x if i in self._static else next(dynamic) for i, x in enumerate(args))
+            return self.function(*given)
+
+        clock = [time.perf_counter()]
+        shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves]
+        closed, shape = jax.make_jaxpr(flat, return_shape=True)(*shapes)
+        counts.traced += 1
+        clock.append(time.perf_counter())
+        try:
+            if machine.binding() is None:
+                _warn_once()
+                raise Unsupported("llvmlite is not installed")
+            from .program import written  # slow to import; not needed for programs on disk
+
             text, layout = written(closed)
         except Unsupported as reason:
-            if key is not None:
-                store.write(key, {"left_to_xla": str(reason)}, b"")
-            raise
+            counts.left_to_xla.append((self.__name__, str(reason)))
+            return _by_xla(closed, shape, shapes)
         clock.append(time.perf_counter())
         level = 0 if self._once else 1 if layout.operations > QUICK else 2
         by_text = fingerprint.fingerprint("text", machine.processor(), text, level)
@@ -169,7 +159,7 @@ class Native:
 
     def _key(self, args: Any, leaves: list[np.ndarray], tree: Any) -> str | None:
         """What the program is kept under, known before it is traced; None where it is not."""
-        if store.folder() is None:
+        if store.folder() is None or machine.binding() is None:
             return None
         try:
             return fingerprint.fingerprint(
@@ -183,6 +173,37 @@ class Native:
             )
         except fingerprint.Unknown:
             return None
+
+
+def _by_xla(closed: Any, shape: Any, shapes: Any) -> Callable[[Any], Any]:
+    """A traced program, compiled by XLA."""
+    compiled = jax.jit(jax_core.jaxpr_as_fun(closed)).lower(*shapes).compile()
+    out = jax.tree.structure(shape)
+    return lambda leaves: out.unflatten([np.asarray(x) for x in compiled(*leaves)])
+
+
+_NUMBERS = (np.ndarray, np.generic, jax.Array, bool, int, float)
+
+
+class _Mixed(NamedTuple):
+    """The structure of a tree some of whose leaves are no numbers; these are compiled in."""
+
+    tree: Any
+    others: tuple[Any, ...]
+    is_number: tuple[bool, ...]
+
+    @staticmethod
+    def of(tree: Any, leaves: list[Any]) -> tuple[_Mixed, list[Any]]:
+        """Taken apart: the structure, and the numbers."""
+        is_number = tuple(isinstance(x, _NUMBERS) for x in leaves)
+        others = tuple(x for x, number in zip(leaves, is_number, strict=True) if not number)
+        numbers = [x for x, number in zip(leaves, is_number, strict=True) if number]
+        return _Mixed(tree, others, is_number), numbers
+
+    def unflatten(self, leaves: Any) -> Any:
+        """The tree again."""
+        numbers, others = iter(leaves), iter(self.others)
+        return self.tree.unflatten([next(numbers if n else others) for n in self.is_number])
 
 
 def native(function: Any = None, *, static: Sequence[int] = (), once: bool = False) -> Any:
