@@ -22,6 +22,7 @@ from .operations import Block, Buffer, Builder, Node, Switch, Unsupported, While
 UNROLLED = 3000  # operations up to which a loop of known length is written out
 LONGEST = 32  # and how often it may be done
 SELECTED = 24  # operations up to which both sides of a branch are computed
+WIDE_FROM, WIDTH = 50_000, 19  # operations, and entries of arrays on average, that are for XLA
 MOST = 60_000  # operations beyond which a program is left to XLA
 
 Rule = Callable[["Lowering", Any, list[Array]], Any]
@@ -83,7 +84,7 @@ class Lowering:
         self.b = Builder()
         self.a = Arrays(self.b)
         self._plans: dict[Any, Plan] = {}
-        self._weights: dict[int, int] = {}
+        self._weights: dict[int, tuple[int, int]] = {}
         self._kept: list[Any] = []  # jaxprs whose identity is used as a key
 
     # -- what is needed ----------------------------------------------------------------------
@@ -140,28 +141,36 @@ class Lowering:
         return [True] * len(eqn.invars)
 
     def weight(self, jaxpr: Any) -> int:
-        """About how many scalar operations a jaxpr is, at least one; loops of unknown length count
-        once."""
+        """About how many scalar operations a jaxpr is; loops of unknown length count once."""
+        return self._measured(jaxpr)[0]
+
+    def is_wide(self, jaxpr: Any) -> bool:
+        """Whether a program is long, and its arrays have many entries on average."""
+        weight, equations = self._measured(jaxpr)
+        return weight > WIDE_FROM and weight > WIDTH * equations
+
+    def _measured(self, jaxpr: Any) -> tuple[int, int]:
+        """(scalar operations, operations on arrays), roughly."""
         key = id(jaxpr)
         if key not in self._weights:
             self._kept.append(jaxpr)
-            total = 0
+            weight = equations = 0
             for eqn in jaxpr.eqns:
-                inner = inner_jaxprs(eqn)
-                if eqn.primitive.name in MOVING:
+                name, inner = eqn.primitive.name, inner_jaxprs(eqn)
+                if name in MOVING:
                     continue
-                if eqn.primitive.name == "custom_linear_solve":
+                if name == "custom_linear_solve":
                     inner = [opened(eqn.params["jaxprs"].solve)[0]]
-                if inner:
-                    share = sum(self.weight(x) for x in inner)
-                    if eqn.primitive.name == "scan":
-                        share *= (
-                            eqn.params["length"] if share * eqn.params["length"] <= UNROLLED else 1
-                        )
-                    total += share + (1000 if eqn.primitive.name == "while" else 0)
-                else:
-                    total += max((min(v.aval.size, SMALL) for v in eqn.outvars), default=0)
-            self._weights[key] = max(total, 1)
+                if not inner:
+                    weight += max((min(v.aval.size, SMALL) for v in eqn.outvars), default=0)
+                    equations += 1
+                    continue
+                w, e = (sum(x) for x in zip(*map(self._measured, inner), strict=True))
+                if name == "scan" and w * eqn.params["length"] <= UNROLLED:
+                    w, e = w * eqn.params["length"], e * eqn.params["length"]
+                weight += w + (1000 if name == "while" else 0)
+                equations += e
+            self._weights[key] = weight, equations
         return self._weights[key]
 
     # -- the walk ----------------------------------------------------------------------------

@@ -147,10 +147,22 @@ def _concatenate(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 
 @rule("stack")
 def _stack(low: Lowering, eqn: Any, args: list[Array]) -> Array:
-    shape = eqn.outvars[0].aval.shape
-    if math.prod(shape) > SMALL:
-        raise Unsupported("a large stack")
-    return np.stack([low.a.small(x) for x in args], axis=eqn.params.get("axis", 0))
+    shape, axis, b = eqn.outvars[0].aval.shape, eqn.params.get("axis", 0), low.b
+    if math.prod(shape) <= SMALL:
+        return np.stack([low.a.small(x) for x in args], axis=axis)
+    out = Stored(low.a.new_buffer(kind_of(eqn.outvars[0].aval.dtype), math.prod(shape)), shape)
+    for k, x in enumerate(args):
+
+        def put(index: list[Node], x: Array = x, k: int = k) -> None:
+            place = [*index[:axis], b.index(k), *index[axis:]]
+            b.store(out.buffer, flat_index(b, place, shape), low.a.entry(x, index))
+
+        if is_large(x):
+            low.a.for_each(x.shape, put)
+        else:
+            for index in np.ndindex(*x.shape):
+                put([b.index(i) for i in index])
+    return out
 
 
 @rule("unstack")

@@ -15,12 +15,16 @@ from .machine import object_code as object_code
 from .operations import Block, Buffer, Node, Unsupported, kind_of
 
 
-def written(closed: Any) -> tuple[str, Layout]:
-    """A closed jaxpr in LLVM's language. Raises `Unsupported` where it is better left to XLA."""
+def written(closed: Any, *, once: bool = True) -> tuple[str, Layout]:
+    """A closed jaxpr in LLVM's language. Raises `Unsupported` where it is better left to XLA: of
+    what is not run `once` only, these are programs of wide arrays, which XLA computes in vectors.
+    """
     low = Lowering()
     jaxpr = closed.jaxpr
     if low.weight(jaxpr) > 20 * MOST:
         raise Unsupported("many operations")
+    if not once and low.is_wide(jaxpr):
+        raise Unsupported("wide arrays")
     inputs, args = [], []
     for k, var in enumerate(jaxpr.invars):
         kind, size = kind_of(var.aval.dtype), math.prod(var.aval.shape)

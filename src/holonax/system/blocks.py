@@ -22,7 +22,7 @@ from .base import Array, ConstraintFactor, Rows
 from .dense import PROXIMAL, dependent_multipliers, is_zero, proximal_scale
 from .elements import Group, Scatter, Table, take
 
-DENSE_ROWS = 40  # up to this many constraint rows the Schur complement is factored dense
+DENSE_ROWS = 24  # up to this many constraint rows the Schur complement is factored dense
 
 
 class DenseSchur(eqx.Module):
