@@ -1,4 +1,4 @@
-"""The README's code runs as it stands, and what it lists exists."""
+"""Code of the README and of the page on the compiler runs as it stands; what they name exists."""
 
 import re
 from pathlib import Path
@@ -7,10 +7,12 @@ import matplotlib
 import numpy as np
 
 import holonax as hx
+from holonax.compiler import counts, lowering
 
 matplotlib.use("Agg")
 
-README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_python_blocks_run_one_after_the_other(tmp_path, monkeypatch):
@@ -42,6 +44,25 @@ def test_every_joint_and_force_of_the_model_is_in_the_table():
 def test_pictures_exist_and_are_small():
     images = re.findall(r"!\[.*?\]\((.*?)\)", README)
     assert images
-    root = Path(__file__).resolve().parent.parent
     for image in images:
-        assert (root / image).stat().st_size < (1_000_000 if image.endswith("gif") else 150_000)
+        assert (ROOT / image).stat().st_size < (1_000_000 if image.endswith("gif") else 150_000)
+
+
+def test_pages_that_are_linked_exist():
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+        assert [x for x in links if not (page.parent / x).exists()] == []
+
+
+def test_the_code_of_the_page_on_the_compiler_runs(monkeypatch, capsys):
+    monkeypatch.setattr(lowering, "RULES", dict(lowering.RULES))  # the page adds one
+    page = (ROOT / "docs" / "compiler.md").read_text(encoding="utf-8")
+    names = {}
+    before = len(counts.left_to_xla)
+    for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
+        exec(compile(block, "compiler.md", "exec"), names)
+    assert counts.left_to_xla[before:] == [("largest_stretch", "the primitive svd")]
+    program = names["text"].partition("define void @program")[2].partition("}")[0]
+    assert program and program in page
+    assert f"{lowering.MOST // 1000} 000 operations" in page
+    assert "'largest_stretch', 'the primitive svd'" in capsys.readouterr().out

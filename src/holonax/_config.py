@@ -1,14 +1,14 @@
 """Process-wide set-up done once, when holonax is imported.
 
-JAX is switched to 64 bit. The XLA CPU backend is told to compile a small `while` loop as one
-function instead of dispatching its pieces (3-10 times faster for small mechanisms), and to run a
-program in the thread that calls it: handing it to another one and waiting there costs a short run
-more than its steps. The backend reads its options when it starts, so this must happen before the
-first JAX computation of the process.
+JAX is switched to 64 bit. For what our own compiler (`compiler/`) leaves to XLA, the XLA CPU
+backend is told to compile a small `while` loop as one function instead of dispatching its pieces,
+and to run a program in the thread that calls it: handing it to another one and waiting there costs
+a short run more than its steps. The backend reads its options when it starts, so this must happen
+before the first JAX computation of the process.
 
-Compiled programs are kept on disk and read again by later processes: in the folder that JAX is told
+What XLA compiles is kept on disk and read again by later processes: in the folder that JAX is told
 of, else in that of HOLONAX_CACHE, else in holonax/jax below the user's cache folder. With
-HOLONAX_CACHE=off nothing is kept.
+HOLONAX_CACHE=off nothing is kept. Programs of our own compiler are kept by `compiler/store.py`.
 """
 
 import os
@@ -65,8 +65,8 @@ def configure() -> None:
         return
     if _backend_has_started():
         warnings.warn(
-            "holonax was imported after JAX's first computation: small mechanisms will run "
-            "3-10 times slower. Import holonax before computing with JAX.",
+            "holonax was imported after JAX's first computation: what is left to XLA, such as "
+            "large mechanisms, will run slower. Import holonax before computing with JAX.",
             stacklevel=3,
         )
         return

@@ -1,4 +1,7 @@
-"""A compiler of small programs: what JAX has traced becomes machine code in tenths of a second."""
+"""A compiler of small programs: what JAX has traced becomes machine code by way of LLVM.
+
+`native(f)` is called like `jax.jit(f)`; docs/compiler.md says what happens to it.
+"""
 
 from .native import counts, native
 from .structure import dependence

@@ -1,4 +1,4 @@
-"""Scalar operations as LLVM's language, and from there as code of this machine.
+"""Scalar operations written down in LLVM's language, as one function.
 
 The function takes two tables of pointers, to the arrays that go in and those that come out, and
 room for large arrays in between. The only liberty taken with floating point is `contract`: a
