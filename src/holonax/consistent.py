@@ -375,11 +375,14 @@ def consistent(
 def _look(system: System, q: Any, v: Any, t: float) -> None:
     """Refuse functions that cannot be evaluated, or return arrays of the wrong shape."""
     n = v.shape[0]
+    failed = None
     try:
         here = evaluated(system, t, q, v, dense=True)
-    except Exception:
-        check_shapes(system, q, v, t)  # which function it is
-        raise
+    except Exception as error:
+        failed = error
+    if failed is not None:
+        check_shapes(system, q, v, t)  # says which function it is
+        raise failed
     rows, holonomic = here.rate.shape, here.g.shape
     good = len(rows) == len(holonomic) == 1 and rows[0] >= holonomic[0]
     good = good and here.force.shape == (n,) and here.mass.shape == (n, n)

@@ -19,7 +19,7 @@ from .diagnosis import DENSE_LIMIT
 from .formulation import CoordinateProjection, StepContext
 from .system.base import Array, System
 from .system.dense import smallest_multipliers
-from .system.evaluation import DENSE, evaluated
+from .system.evaluation import DENSE, Evaluation, evaluated
 
 _CHUNK = 128
 _PASSES = 6  # Newton steps onto the constraints
@@ -103,22 +103,34 @@ def _on_constraints(
     if v.shape[1] > DENSE:
         names = tuple(x for x, held in zip(("position", "velocity"), levels, strict=True) if held)
         return _projected(system, names, t, q, v)
-    here = evaluated(system, t, q, v)
+    # each state by itself, whatever others come with it: results do not depend on their number
+    here = Evaluation(*map(np.array, evaluated(system, t, q, v)))
 
-    def increment(G: np.ndarray, residual: np.ndarray) -> np.ndarray:
-        turned = np.swapaxes(G, 1, 2)
-        spread = np.linalg.solve(here.mass, turned)
+    def defined(here: Evaluation) -> np.ndarray:
+        return np.all(np.isfinite(here.jacobian), axis=(1, 2)) & np.all(np.isfinite(here.rate), 1)
+
+    def pick(here: Evaluation, which: np.ndarray) -> Evaluation:
+        return Evaluation(*(x[which] for x in here))
+
+    def increment(here: Evaluation, rows: slice, residual: np.ndarray) -> np.ndarray:
+        G = here.jacobian[:, rows]
+        spread = np.linalg.solve(here.mass, np.swapaxes(G, 1, 2))
         inverse = np.linalg.pinv(G @ spread, rcond=1e-10, hermitian=True)
         return -(spread @ (inverse @ residual[..., None]))[..., 0]
 
     rows = here.g.shape[1]
     if levels[0] and rows:
         for _ in range(_PASSES):
-            if np.max(np.abs(here.g)) <= _ROUNDING or not np.all(np.isfinite(here.jacobian)):
+            far = (np.max(np.abs(here.g), axis=1) > _ROUNDING) & defined(here)
+            if not np.any(far):
                 break
-            here = evaluated(system, t, here.q, v, step=increment(here.jacobian[:, :rows], here.g))
+            step = increment(pick(here, far), slice(rows), here.g[far])
+            moved = evaluated(system, t[far], here.q[far], v[far], step=step)
+            for old, new in zip(here, moved, strict=True):
+                old[far] = new
     if levels[1] and here.rate.shape[1]:
-        v = v + increment(here.jacobian, here.rate)
+        good, v = defined(here), np.array(v)
+        v[good] += increment(pick(here, good), slice(None), here.rate[good])
     return here.q, v
 
 

@@ -78,9 +78,12 @@ def _rank_and_left_null(jacobian: np.ndarray) -> tuple[int, np.ndarray]:
 def as_vector(name: str, values: Any) -> np.ndarray:
     """`values` as a vector of numbers."""
     try:
-        array = np.asarray(values, dtype=float)
+        given = np.asarray(values)
+        array = given.astype(float) if given.dtype.kind in "biuf" else None
     except (TypeError, ValueError):
-        raise TypeError(f"{name}={shown(values)} must be a vector of numbers.") from None
+        array = None
+    if array is None:
+        raise TypeError(f"{name}={shown(values)} must be a vector of numbers.")
     if array.ndim != 1:
         raise ValueError(f"{name} must be a vector, got an array of shape {array.shape}.")
     return array

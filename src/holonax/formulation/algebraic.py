@@ -92,9 +92,6 @@ class AlgebraicEnforcement(Formulation):
     def drift_orders(self, integrator: Any) -> tuple[float, float]:
         return self.order + 1, self.order
 
-    def accelerations(self, context: StepContext, t: Array, state: State) -> tuple[Array, Array]:
-        return context.system.accelerations(*state, t)
-
     def after_step(self, context: StepContext, t: Array, state: State) -> State:
         return state  # the step has kept the Euler parameters at unit length
 

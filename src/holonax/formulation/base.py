@@ -62,8 +62,6 @@ class Formulation(eqx.Module):
     kind: ClassVar[str]
     reference: ClassVar[str]
     index: ClassVar[int] = 1
-    # whether v' is that of M v' = f - G^T lam with g'' = 0, nothing added
-    plain_accelerations: ClassVar[bool] = True
     # whether the kinematic equation is more than u = v
     projects_position: ClassVar[bool] = False
 
@@ -86,9 +84,15 @@ class Formulation(eqx.Module):
     def default_integrator(self) -> Any:
         """The integrator used when none is given."""
 
-    @abc.abstractmethod
     def accelerations(self, context: StepContext, t: Array, state: State) -> tuple[Array, Array]:
-        """(v', lam) at (t, q, v)."""
+        """(v', lam) at (t, q, v): those of M v' = f - G^T lam with g'' = 0, unless something is
+        added to these equations."""
+        return context.system.accelerations(*state, t)
+
+    @property
+    def plain_accelerations(self) -> bool:
+        """Whether nothing is added."""
+        return type(self).accelerations is Formulation.accelerations
 
     @abc.abstractmethod
     def after_step(self, context: StepContext, t: Array, state: State) -> State:

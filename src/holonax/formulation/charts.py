@@ -143,9 +143,6 @@ class StateSpaceFormulation(OdeFormulation):
         n = jacobian.shape[1]
         return Weights(jnp.ones(n), jnp.ones(n))
 
-    def accelerations(self, context: StepContext, t: Array, state: State) -> tuple[Array, Array]:
-        return context.system.accelerations(*state, t)
-
     def after_step(self, context: StepContext, t: Array, state: State) -> State:
         return self.on_manifold(context, t, state)
 

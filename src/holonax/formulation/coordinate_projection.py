@@ -71,9 +71,6 @@ class CoordinateProjection(OdeFormulation):
     def holds(self) -> tuple[bool, bool]:
         return self.level != "velocity", self.level != "position"
 
-    def accelerations(self, context: StepContext, t: Array, state: State) -> tuple[Array, Array]:
-        return context.system.accelerations(*state, t)
-
     def after_step(self, context: StepContext, t: Array, state: State) -> State:
         system = context.system
         q, v = state

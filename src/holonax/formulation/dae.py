@@ -31,9 +31,6 @@ class DaeFormulation(Formulation):
 
         return RadauIIA(3)
 
-    def accelerations(self, context: StepContext, t: Array, state: State) -> tuple[Array, Array]:
-        return context.system.accelerations(*state, t)
-
     def after_step(self, context: StepContext, t: Array, state: State) -> State:
         return state
 

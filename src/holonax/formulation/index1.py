@@ -22,9 +22,6 @@ class Index1(OdeFormulation):
 
     reference: ClassVar[str] = "Ascher, Chin, Petzold, Reich 1995, Eq. (1.6)"
 
-    def accelerations(self, context: StepContext, t: Array, state: State) -> tuple[Array, Array]:
-        return context.system.accelerations(*state, t)
-
     def after_step(self, context: StepContext, t: Array, state: State) -> State:
         q, v = state
         return context.system.normalize(q), v
@@ -41,7 +38,6 @@ class Baumgarte(OdeFormulation):
     Non-holonomic rows A v + b = 0 get the first-order feedback d/dt(A v + b) + alpha (A v + b) = 0.
     """
 
-    plain_accelerations: ClassVar[bool] = False
     reference: ClassVar[str] = "Baumgarte 1972"
 
     alpha: Gain

@@ -47,7 +47,6 @@ class Penalty(OdeFormulation):
     integrator has its order on that motion. `Penalty.from_spring` takes stiffness, damping, mass.
     """
 
-    plain_accelerations: ClassVar[bool] = False
     reference: ClassVar[str] = "Bayo, García de Jalón, Serna 1988"
 
     alpha: Array
@@ -97,7 +96,6 @@ class AugmentedLagrangian(OdeFormulation):
     - `max_iterations`: in each evaluation of the accelerations; those reached by then are taken.
     """
 
-    plain_accelerations: ClassVar[bool] = False
     reference: ClassVar[str] = "Bayo, García de Jalón, Serna 1988; Bayo, Ledesma 1996"
 
     alpha: Array
@@ -188,7 +186,6 @@ class StaggeredPenalty(OdeFormulation):
     states.
     """
 
-    plain_accelerations: ClassVar[bool] = False
     kind: ClassVar[str] = "staggered"
     reference: ClassVar[str] = "Park, Chiou 1988"
 

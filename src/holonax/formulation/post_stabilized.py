@@ -110,9 +110,6 @@ class PostStabilized(OdeFormulation):
             return 1
         return 2**passes if self.freeze == "none" else passes + 1
 
-    def accelerations(self, context: StepContext, t: Array, state: State) -> tuple[Array, Array]:
-        return context.system.accelerations(*state, t)
-
     def after_step(self, context: StepContext, t: Array, state: State) -> State:
         system = context.system
         q, v = state
