@@ -90,40 +90,51 @@ def _written_out(low: Lowering, kind: str, a: np.ndarray, c: np.ndarray) -> np.n
 # -- factorisations, by the routines of `routines.py` ------------------------------------------
 
 
-def _square(eqn: Any, x: Array) -> int:
-    if len(x.shape) != 2 or x.shape[0] != x.shape[1] or eqn.invars[0].aval.dtype != np.float64:
-        raise Unsupported(f"{eqn.primitive.name} of several matrices")
-    return x.shape[0]
+_SEVERAL = 64  # matrices that a routine is called for one by one
+
+
+def _square(eqn: Any, x: Array) -> tuple[int, int]:
+    """(how many matrices, their size)."""
+    *batch, rows, columns = x.shape
+    count = math.prod(batch)
+    if rows != columns or eqn.invars[0].aval.dtype != np.float64 or count > _SEVERAL:
+        raise Unsupported(f"{eqn.primitive.name} of {count} matrices {rows} x {columns}")
+    return count, rows
 
 
 @rule("lu")
 def _lu(low: Lowering, eqn: Any, args: list[Array]) -> list[Array]:
     """(L and U packed, exchanges, permutation) by partial pivoting."""
-    n = _square(eqn, args[0])
-    packed = Stored(low.a.own(args[0], "f64"), (n, n))
-    exchanges = Stored(low.a.new_buffer("i32", n), (n,))
-    order = Stored(low.a.new_buffer("i32", n), (n,))
-    low.b.call("lu", [n], [packed.buffer, exchanges.buffer, order.buffer])
+    count, n = _square(eqn, args[0])
+    shape = args[0].shape
+    packed = Stored(low.a.own(args[0], "f64"), shape)
+    exchanges = Stored(low.a.new_buffer("i32", count * n), shape[:-1])
+    order = Stored(low.a.new_buffer("i32", count * n), shape[:-1])
+    for k in range(count):
+        places = [(packed.buffer, k * n * n), (exchanges.buffer, k * n), (order.buffer, k * n)]
+        low.b.call("lu", [n], places)
     return [packed, exchanges, order]
 
 
 @rule("cholesky")
 def _cholesky(low: Lowering, eqn: Any, args: list[Array]) -> Array:
-    n = _square(eqn, args[0])
-    packed = Stored(low.a.own(args[0], "f64"), (n, n))
-    low.b.call("cholesky", [n], [packed.buffer])
+    count, n = _square(eqn, args[0])
+    packed = Stored(low.a.own(args[0], "f64"), args[0].shape)
+    for k in range(count):
+        low.b.call("cholesky", [n], [(packed.buffer, k * n * n)])
     return packed
 
 
 @rule("triangular_solve")
 def _triangular_solve(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     p = eqn.params
-    n = _square(eqn, args[0])
-    if not p["left_side"] or p["conjugate_a"] or len(args[1].shape) != 2:
+    count, n = _square(eqn, args[0])
+    if not p["left_side"] or p["conjugate_a"] or args[1].shape[:-2] != args[0].shape[:-2]:
         raise Unsupported("triangular_solve from the right")
-    k = args[1].shape[1]
-    x = Stored(low.a.own(args[1], "f64"), (n, k))
+    columns = args[1].shape[-1]
+    x = Stored(low.a.own(args[1], "f64"), args[1].shape)
     matrix = low.a.stored(args[0]).buffer
-    options = [n, k, int(p["lower"]), int(p["transpose_a"]), int(p["unit_diagonal"])]
-    low.b.call("triangular_solve", options, [matrix, x.buffer])
+    options = [n, columns, int(p["lower"]), int(p["transpose_a"]), int(p["unit_diagonal"])]
+    for k in range(count):
+        low.b.call("triangular_solve", options, [(matrix, k * n * n), (x.buffer, k * n * columns)])
     return x

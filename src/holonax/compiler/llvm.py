@@ -304,11 +304,13 @@ class Emitter:
         )
 
     def _call(self, node: Node) -> None:
-        routine, numbers, buffers = node.data
+        routine, numbers, places = node.data
         self.routines.add(routine)
         self.declared.add("declare double @llvm.fabs.f64(double) nounwind willreturn memory(none)")
         self.declared.add("declare double @llvm.sqrt.f64(double) nounwind willreturn memory(none)")
-        given = [f"i64 {n}" for n in numbers] + [f"ptr {x.name}" for x in buffers]
+        given = [f"i64 {n}" for n in numbers]
+        for buffer, first in places:
+            given.append(f"ptr {self._address(buffer, Node('const', 'i64', (), first))}")
         self.lines.append(f"  call void @{routine}({', '.join(given)})")
 
     def _while(self, node: Node) -> None:

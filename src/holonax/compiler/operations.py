@@ -392,9 +392,11 @@ class Builder:
         """Fill a buffer with zeros."""
         self._new("zero", target.kind, (), target)
 
-    def call(self, routine: str, numbers: Sequence[int], buffers: Sequence[Buffer]) -> None:
-        """A routine on whole buffers; see `routines.py`."""
-        self._new("call", "", (), (routine, tuple(numbers), tuple(buffers)))
+    def call(
+        self, routine: str, numbers: Sequence[int], places: Sequence[tuple[Buffer, int]]
+    ) -> None:
+        """A routine on places in buffers, the entry from which on each; see `routines.py`."""
+        self._new("call", "", (), (routine, tuple(numbers), tuple(places)))
 
     def statement(self, op: str, data: Any) -> None:
         """A loop or a branch."""

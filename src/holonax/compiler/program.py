@@ -82,7 +82,7 @@ def _mark(main: Block, buffers: list[Buffer]) -> None:
             elif op == "copy":
                 stores.setdefault(data[0], []).append(node)
             elif op == "call":
-                waiting.extend(data[2])
+                waiting.extend(buffer for buffer, _ in data[2])
             elif op == "while":
                 waiting.append(data.going)
                 scan(data.condition)

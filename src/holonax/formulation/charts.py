@@ -23,7 +23,7 @@ from jax import lax
 from jax.core import Tracer
 
 from .._messages import shown
-from ..linalg import LUFactor, lu, lu_solve
+from ..linalg import LUFactor, jacobian, lu, lu_solve
 from ..system.base import Array, System
 from .base import OdeFormulation, State, StepContext
 from .options import positive
@@ -206,7 +206,7 @@ class StateSpaceFormulation(OdeFormulation):
             return chart.dependent(system, t, q, none, start, self.tolerance)
 
         def tangent_solve(linear: Any, y: Array) -> Array:
-            matrix = jax.jacfwd(linear)(jnp.zeros_like(y))
+            matrix = jacobian(linear, jnp.zeros_like(y))
             return lu_solve(lu(chart.matrix(matrix)), chart.mask(y))
 
         # Derivatives come from the implicit function theorem, not from the iteration.

@@ -19,6 +19,7 @@ from ..formulation.base import StepContext, stabilized
 from ..formulation.post_stabilized import PostStabilized
 from ..system.base import Array
 from .base import FullState
+from .explicit import Dop853
 from .implicit import ImplicitStep, end_equations
 from .newton import NewtonCounts
 
@@ -128,12 +129,9 @@ def _started(
     terms: Any, t0: Array, t1: Array, y0: FullState, args: StepContext
 ) -> tuple[FullState, Array]:
     """One step of order 8 on the underlying ordinary differential equations, projected."""
-    import diffrax  # slow to import, and not needed by programs that are on disk
-
-    solver = diffrax.Dopri8(scan_kind="lax")
-    state: Any = (y0.q, y0.v)
+    solver, state = Dop853(), (y0.q, y0.v)
     inner = solver.init(terms, t0, t1, state, args)
-    state = solver.step(terms, t0, t1, state, args, inner, True)[0]
+    state: Any = solver.step(terms, t0, t1, state, args, inner, True)[0]
     formulation = args.formulation
     if formulation.kind != "ode":
         state = stabilized(PostStabilized("both", passes=3), t1, state, args)

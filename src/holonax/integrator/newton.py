@@ -168,7 +168,7 @@ def newton(
         return end.x, (end.done.astype(x.dtype), end.iterations.astype(x.dtype))
 
     def tangent_solve(linear: Any, y: Array) -> Array:
-        return lu_solve(lu(jax.jacfwd(linear)(jnp.zeros_like(y))), y)
+        return lu_solve(lu(jacobian(linear, jnp.zeros_like(y))), y)
 
     if differentiable:
         root = jax.lax.custom_root(equations, flat, solve, tangent_solve, has_aux=True)

@@ -21,7 +21,7 @@ from jax import lax
 from ..formulation.base import StepContext
 from ..formulation.charts import Chart
 from ..formulation.partitioning import CoordinatePartitioning
-from ..linalg import lu, lu_solve
+from ..linalg import jacobian, lu, lu_solve
 from ..system.base import Array, System
 from .base import FullState
 from .newton import NewtonCounts
@@ -147,7 +147,7 @@ def partitioned_newmark_step(
         return end.w, (end.eta, end.done, end.iterations.astype(w.dtype))
 
     def tangent_solve(linear: Any, y: Array) -> Array:
-        return lu_solve(lu(jax.jacfwd(linear)(jnp.zeros_like(y))), y)
+        return lu_solve(lu(jacobian(linear, jnp.zeros_like(y))), y)
 
     if w.shape[0]:
         w, (eta, done, iterations) = lax.custom_root(

@@ -220,10 +220,10 @@ class FunctionSystem(System):
         return self._jacobian(q, t, "all")
 
     def _jacobian(self, q: Array, t: Array, rows: Rows) -> Array:
-        G = jacobian(lambda x: self.constraint(x, t), q)
+        G = jacobian(lambda x: self.constraint(x, t), q, short=True)
         if rows == "holonomic" or self._nonholonomic is None:
             return G
-        A = jacobian(lambda x: self._nonholonomic_rate(q, x, t), jnp.zeros_like(q))
+        A = jacobian(lambda x: self._nonholonomic_rate(q, x, t), jnp.zeros_like(q), short=True)
         return jnp.concatenate([G, A])
 
     def constraint_force(self, q: Array, t: Array, lam: Array) -> Array:
@@ -257,8 +257,8 @@ class FunctionSystem(System):
             inertia = self.momentum(q, a) - self.force(q, v, t)
             return inertia + self.constraint_force(q, t, lam)
 
-        stiffness = jacobian(lambda x: motion(x, v), q)
-        damping = jacobian(lambda x: motion(q, x), v)
+        stiffness = jacobian(lambda x: motion(x, v), q, short=True)
+        damping = jacobian(lambda x: motion(q, x), v, short=True)
         K = self.mass_matrix(q) + step.reach * (stiffness + step.ratio * damping)
         return DenseTangent(K, self.jacobian(q, t), augment)
 
