@@ -44,7 +44,10 @@ _READS = {
 }
 _FIELD = type(namedtuple("_FIELD", "x").x)  # how a named tuple finds a part of it
 # What is said of a function or a class beside what it does.
-_SAID = {"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__wrapped__"}
+_SAID = {
+    *("__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__annotate__"),
+    *("__wrapped__", "__signature__", "__type_params__", "_fun", "_jit_info"),
+}
 
 
 class Unknown(Exception):
@@ -274,7 +277,7 @@ class _Walk:
                 self.visit(getattr(x, name, None))
             return
         # Nothing but a mark, or something whose content cannot be seen from here?
-        if kind.__bases__ != (object,) or getattr(x, "__dict__", True):
+        if kind is not object and (kind.__bases__ != (object,) or getattr(x, "__dict__", True)):
             raise Unknown(f"an object of the class {kind.__qualname__}")
 
 

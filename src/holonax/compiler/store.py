@@ -75,7 +75,7 @@ def read(key: str) -> tuple[dict[str, Any], bytes] | None:
         with contextlib.suppress(OSError):
             path.unlink()  # spoilt: it is made again
         return None
-    said, _, code = body.partition(b"\n")
+    said, _, code = body.partition(b"\n")  # JSON has no line breaks
     with contextlib.suppress(OSError):
         os.utime(path)
     return json.loads(said), code
