@@ -243,6 +243,21 @@ def test_methods_of_named_tuples_are_in_the_key():
     assert fingerprint(Sizes(1.0)) != fingerprint(Scaled(1.0)) != fingerprint((1.0,))
 
 
+def test_a_formulation_of_the_users_is_known_by_its_methods_or_not_at_all():
+    def own(k):
+        text = f"class f(hx.Index1):\n def accelerations(self, *x): return {k} * x[0]"
+        return jax.tree.structure(defined(text, hx=hx)())
+
+    def key(tree):
+        try:
+            return fingerprint(tree)
+        except Unknown:
+            return object()
+
+    assert key(own(1.0)) != key(own(2.0))
+    assert key(own(1.0)) != key(jax.tree.structure(hx.Index1()))
+
+
 def test_settings_of_jax_are_in_the_key():
     usual = of_installation()
     with jax.numpy_dtype_promotion("strict"):

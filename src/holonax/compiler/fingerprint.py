@@ -42,7 +42,7 @@ _READS = {
     *("open", "eval", "exec", "compile", "globals", "locals", "vars", "input", "__import__"),
     *("load", "loadtxt", "genfromtxt", "fromfile", "memmap", "loadmat", "import_module"),
 }
-_FIELD = type(namedtuple("_FIELD", "x").x)  # how a named tuple finds a part of it
+_FIELD = type(vars(namedtuple("_Pair", "x y"))["x"])  # how a named tuple finds a part of it
 # What is said of a function or a class beside what it does.
 _SAID = {
     *("__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__annotate__"),
@@ -180,12 +180,12 @@ class _Walk:
             if _package(type(x).__module__) not in _KNOWN:
                 raise Unknown(f"{x}, of the class {type(x).__qualname__}")
             self._add("enum", type(x).__module__, type(x).__qualname__, x.name)
-        elif hasattr(x, "__wrapped__") and callable(x):  # as jax.jit and jax.custom_jvp leave it
+        elif callable(x) and hasattr(x, "__wrapped__"):  # as jax.jit and jax.custom_jvp leave it
             if _package(type(x).__module__) not in _KNOWN:
                 raise Unknown(f"an object of the class {type(x).__qualname__}")
             self._add("wrapped", type(x).__qualname__)
             self._attributes(x)
-            self.visit(x.__wrapped__)
+            self.visit(x.__wrapped__)  # pyright: ignore
         else:
             self._instance(x)
 
