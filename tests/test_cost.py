@@ -1,11 +1,19 @@
-"""What decides the speed and can be counted: programs, their size, their calls, and fill."""
+"""What decides the speed and can be counted: programs, their operations, their calls, and fill."""
 
+import json
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
+import jax
+import numpy as np
 import pytest
 
 import holonax as hx
 from holonax import loop
+from holonax.compiler import counts
 from mechanisms import slider_crank, spherical_chain
 
 METHODS = {
@@ -13,57 +21,147 @@ METHODS = {
     "generalized-alpha": (hx.Index3(), hx.GeneralizedAlpha(0.9)),
 }
 
+# The most operations that the programs of a stage may have: a few more than they had when this was
+# written. That many instructions are compiled, and executed in one step or for one state.
+MOST = {
+    "slider_crank": {
+        "build": {"_several": 6400},
+        "run": {"begin": 600, "advance": 1700},
+        "at": {"_between": 8200},
+        "equal steps": {"begin": 60, "advance": 1700},
+    },
+    "four_bar": {
+        "build": {"_several": 10600},
+        "run": {"begin": 1200, "advance": 3900},
+        "at": {"_between": 1600},
+        "equal steps": {"begin": 170, "advance": 3200},
+    },
+    "spatial_slider_crank": {
+        "build": {"_several": 10300},
+        "run": {"begin": 6600, "advance": 18400},
+        "at": {"_between": 5600},
+        "equal steps": {"begin": 280, "advance": 16700},
+    },
+    "flyball_governor": {
+        "build": {"_several": 21700},
+        "run": {"begin": 15600, "advance": 39000},
+        "at": {"_between": 7100},
+        "equal steps": {"begin": 350, "advance": 36800},
+    },
+}
+NOTHING_NEW = ["look", "other numbers", "other equal steps"]
 
-def program(system, start, name, monkeypatch):
-    """The time loop of a method as it is handed to the compiler."""
-    calls = []
-    original = loop.Program.advance
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory):
+    """What was counted in two processes, the second of which finds on disk what the first left."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(hx.__file__).resolve().parent.parent),
+        "HOLONAX_CACHE": str(tmp_path_factory.mktemp("cache")),
+    }
+    program = Path(__file__).parent / "counted.py"
+    return [
+        json.loads(subprocess.check_output([sys.executable, program], env=environment))
+        for _ in range(2)
+    ]
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_programs_and_their_operations(name, processes):
+    """One program to build, two to run, none to look at results, one to look between steps."""
+    for stage, counted in processes[0][name].items():
+        most = MOST[name].get(stage, {})
+        operations = dict(counted["programs"])
+        assert list(operations) == list(most), stage
+        assert len(counted["programs"]) == counted["traced"] == counted["compiled"], stage
+        assert counted["left to XLA"] == 0, stage
+        for program, bound in most.items():
+            assert operations[program] <= bound, (stage, program)
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_changed_numbers_and_looking_at_results_need_no_program(name, processes):
+    """Nor one from disk: masses, lengths, tolerances, step sizes and end times are data."""
+    for counted in processes:
+        for stage in NOTHING_NEW:
+            assert [counted[name][stage][x] for x in ("traced", "compiled", "read")] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_a_second_process_traces_nothing(name, processes):
+    """Nor does it compile, or import what is only needed to trace."""
+    for stage, counted in processes[1][name].items():
+        assert counted["traced"] == counted["compiled"] == counted["left to XLA"] == 0, stage
+        assert counted["read"] == len(processes[0][name][stage]["programs"]), stage
+        assert not counted["diffrax"], stage
+
+
+class Stopped(Exception):
+    pass
+
+
+def lowered(system, start, name, monkeypatch):
+    """The time loop of a method as it would be handed to XLA."""
+    begun = []
 
     def spied(self, *given):
-        calls.append((self._parts.advance, self._arrays, given))
-        return original(self, *given)
+        begun.append((self._parts, self._arrays, given))
+        raise Stopped
 
-    with monkeypatch.context() as patched:
-        patched.setattr(loop.Program, "advance", spied)
-        formulation, integrator = METHODS[name]
+    formulation, integrator = METHODS[name]
+    with monkeypatch.context() as patched, pytest.raises(Stopped):
+        patched.setattr(loop.Program, "begin", spied)
         hx.simulate(
             system, start, 2e-3, dt=1e-3, formulation=formulation, integrator=integrator, save="end"
         )
-    advance, arrays, given = calls[0]
-    return advance.lower(arrays, *given).as_text()
+    ((parts, arrays, (settings, *state)),) = begun
+    first = jax.eval_shape(parts.begin.function, arrays, settings, *state)
+    advance = jax.jit(parts.advance.function, static_argnums=(4, 5))
+    text = advance.lower(arrays, settings, first, np.int64(2), 0, 0).as_text()
+    assert "stablehlo.while" in text
+    return text
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_the_loop_calls_nothing(name, monkeypatch):
-    """Neither the host nor a library: either would leave the compiled loop at each step."""
-    for system, start in (slider_crank(), spherical_chain(12)):
-        text = program(system, start, name, monkeypatch)
-        called = set(re.findall(r"stablehlo\.custom_call @(\w+)", text))
-        # markers for the compiler, and what sorts nothing out at run time
-        assert not {x for x in called if "callback" in x or "lapack" in x}, called
+def test_the_loop_of_a_small_mechanism_is_compiled_here(name):
+    left = len(counts.left_to_xla)
+    formulation, integrator = METHODS[name]
+    run = hx.simulate(
+        *slider_crank(), 2e-3, dt=1e-3, formulation=formulation, integrator=integrator, save="end"
+    )
+    assert run.success
+    assert counts.left_to_xla[left:] == []
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_loop_of_a_large_mechanism_calls_nothing(name, monkeypatch):
+    """Neither the host nor a library: either would leave the loop at each step."""
+    text = lowered(*spherical_chain(12), name, monkeypatch)
+    called = set(re.findall(r"stablehlo\.custom_call @(\w+)", text))
+    # markers for the compiler, and what sorts nothing out at run time
+    assert not {x for x in called if "callback" in x or "lapack" in x}, called
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_program_does_not_grow_with_the_mechanism(name, monkeypatch):
-    sizes = []
-    for n in (40, 80):
-        text = program(*spherical_chain(n), name, monkeypatch)
-        sizes.append(len(text.splitlines()))
+    """That of a large one, which is left to XLA."""
+    sizes = [len(lowered(*spherical_chain(n), name, monkeypatch).splitlines()) for n in (40, 80)]
     assert sizes[0] == sizes[1]
 
 
-def test_changed_numbers_do_not_trace_again():
+def test_changed_numbers_of_a_method_do_not_trace_again():
     system, start = slider_crank()
     run = lambda system, start, **options: hx.simulate(  # noqa: E731
         system, start, save="end", formulation=hx.Index3(), **options
     )
     run(system, start, t_end=0.01, dt=1e-3, integrator=hx.GeneralizedAlpha(0.9))
-    before = dict(loop.traces)
+    before = counts.traced, counts.compiled, counts.read, dict(loop.traces)
     heavier = system.with_parameters(**{k: 1.1 * v for k, v in system.parameters.items()})
     for changed in (system, heavier):
         again = hx.consistent(changed, start.q, start.v)
         run(changed, again, t_end=0.02, dt=5e-4, integrator=hx.GeneralizedAlpha(0.7))
-    assert loop.traces == before
+    assert (counts.traced, counts.compiled, counts.read, dict(loop.traces)) == before
 
 
 def net(n):

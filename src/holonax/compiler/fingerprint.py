@@ -2,17 +2,19 @@
 
 Two processes that ask for the same thing get the same number, so that a program that was compiled
 once is found on disk before anything is traced. What cannot be told with certainty (an object of a
-class that is not ours, a function that reads a module of the user's) is refused: such programs are
-traced in each process.
+class that is not ours, a function that reads a module of the user's, or a file) is refused: such
+programs are traced in each process.
 """
 
 from __future__ import annotations
 
+import dis
 import enum
 import functools
 import hashlib
 import sys
 import types
+from collections import namedtuple
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,15 +28,39 @@ _KNOWN = {
     *("cmath", "operator", "functools", "itertools", "builtins", "typing", "collections", "scipy"),
     *("_operator", "jaxtyping", "dataclasses", "abc"),
 }
+_VERSIONS = ("jax", "jaxlib", "equinox", "diffrax", "lineax", "optimistix", "numpy", "scipy")
+# Settings of JAX that what is traced depends on.
+_SETTINGS = (
+    "jax_enable_x64",
+    "jax_default_matmul_precision",
+    "jax_numpy_dtype_promotion",
+    "jax_default_prng_impl",
+    "jax_threefry_partitionable",
+)
+# Names in a function by which it may read what is neither in its code nor in its variables.
+_READS = {
+    *("open", "eval", "exec", "compile", "globals", "locals", "vars", "input", "__import__"),
+    *("load", "loadtxt", "genfromtxt", "fromfile", "memmap", "loadmat", "import_module"),
+}
+_FIELD = type(vars(namedtuple("_Pair", "x y"))["x"])  # how a named tuple finds a part of it
+# What is said of a function or a class beside what it does.
+_SAID = {
+    *("__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__annotate__"),
+    *("__wrapped__", "__signature__", "__type_params__", "_fun", "_jit_info"),
+}
 
 
 class Unknown(Exception):
     """Something has no number that is the same in every process."""
 
 
-@cache
 def of_installation() -> str:
-    """This package's own text and the versions of all that it is built on."""
+    """This package's own text, the versions of all that it is built on, and JAX's settings."""
+    return "|".join([_installed(), *(f"{getattr(jax.config, x, None)}" for x in _SETTINGS)])
+
+
+@cache
+def _installed() -> str:
     import importlib.metadata as metadata
 
     digest = hashlib.sha256()
@@ -42,7 +68,7 @@ def of_installation() -> str:
     for path in sorted(root.rglob("*.py")):
         digest.update(path.relative_to(root).as_posix().encode())
         digest.update(path.read_bytes())
-    for name in ("jax", "jaxlib", "equinox", "diffrax", "numpy", "llvmlite"):
+    for name in (*_VERSIONS, "llvmlite"):
         try:
             digest.update(f"{name}={metadata.version(name)}".encode())
         except metadata.PackageNotFoundError:
@@ -54,7 +80,10 @@ def of_installation() -> str:
 def fingerprint(*things: Any) -> str:
     """The number of some things, in hexadecimal; raises `Unknown`."""
     digest = hashlib.sha256()
-    _Walk(digest).visit(things)
+    try:
+        _Walk(digest).visit(things)
+    except RecursionError:
+        raise Unknown("something that contains itself") from None
     return digest.hexdigest()
 
 
@@ -70,17 +99,18 @@ class _Walk:
 
     def _add(self, *words: Any) -> None:
         for word in words:
-            self._digest.update(word if isinstance(word, bytes) else str(word).encode())
-            self._digest.update(b"\0")
+            plain = word if isinstance(word, bytes) else str(word).encode()
+            self._digest.update(b"%d:" % len(plain))
+            self._digest.update(plain)
 
     def visit(self, x: Any) -> None:
-        if x is None or isinstance(x, (bool, int, float, complex, str, bytes)):
-            if isinstance(x, enum.Enum):
-                self._add("enum", type(x).__qualname__)
-            self._add(type(x).__name__, repr(x))
+        kind = type(x)
+        if x is None or kind in (bool, int, float, complex, str, bytes):
+            self._add(kind.__name__, repr(x))
             return
         if isinstance(x, (tuple, list)):
-            self._add("sequence", type(x).__qualname__, len(x))
+            self._add("sequence", len(x))
+            self._kind(kind)
             for y in x:
                 self.visit(y)
             return
@@ -95,9 +125,16 @@ class _Walk:
         self._kept.append(x)  # so that no other object gets its identity
         self._object(x)
 
+    def _kind(self, kind: type) -> None:
+        """The class of a container, whose methods may do anything with what it contains."""
+        self._add(kind.__module__, kind.__qualname__)
+        if _package(kind.__module__) not in _KNOWN:
+            self.visit(kind)
+
     def _object(self, x: Any) -> None:
         if isinstance(x, dict):
             self._add("dict", len(x))
+            self._kind(type(x))
             for key, value in x.items():
                 self.visit(key)
                 self.visit(value)
@@ -124,15 +161,31 @@ class _Walk:
             if _package(x.__name__) not in _KNOWN:
                 raise Unknown(f"the module {x.__name__}")
             self._add("module", x.__name__)
-        elif isinstance(x, (types.BuiltinFunctionType, np.ufunc)):
-            if _package(getattr(x, "__module__", None) or "builtins") not in _KNOWN:
+        elif isinstance(x, types.BuiltinFunctionType):
+            if _package(x.__module__ or "builtins") not in _KNOWN:
                 raise Unknown(f"the function {x}")
-            self._add("builtin", getattr(x, "__module__", ""), x.__name__)
-        elif isinstance(x, (np.dtype, enum.Enum, slice, range, type(Ellipsis))):
+            self._add("builtin", x.__module__, x.__qualname__)
+            if not isinstance(x.__self__, types.ModuleType):  # a method: of what?
+                self.visit(x.__self__)
+        elif isinstance(x, np.ufunc):
+            if getattr(np, x.__name__, None) is not x:
+                raise Unknown(f"the function {x}")
+            self._add("ufunc", x.__name__)
+        elif isinstance(x, (slice, range)):
+            self._add(type(x).__name__)
+            self.visit((x.start, x.stop, x.step))
+        elif isinstance(x, (np.dtype, type(Ellipsis))):
             self._add("plain", type(x).__qualname__, repr(x))
-        elif hasattr(x, "__wrapped__") and callable(x):  # as jax.jit leaves it
+        elif isinstance(x, enum.Enum):
+            if _package(type(x).__module__) not in _KNOWN:
+                raise Unknown(f"{x}, of the class {type(x).__qualname__}")
+            self._add("enum", type(x).__module__, type(x).__qualname__, x.name)
+        elif callable(x) and hasattr(x, "__wrapped__"):  # as jax.jit and jax.custom_jvp leave it
+            if _package(type(x).__module__) not in _KNOWN:
+                raise Unknown(f"an object of the class {type(x).__qualname__}")
             self._add("wrapped", type(x).__qualname__)
-            self.visit(x.__wrapped__)
+            self._attributes(x)
+            self.visit(x.__wrapped__)  # pyright: ignore
         else:
             self._instance(x)
 
@@ -156,19 +209,30 @@ class _Walk:
         for base in x.__bases__:
             self.visit(base)
         for name, value in sorted(vars(x).items()):
-            if name in ("__dict__", "__weakref__", "__doc__", "__module__", "__annotations__"):
+            if name in _SAID:
                 continue
             if isinstance(value, (staticmethod, classmethod)):
                 value = value.__func__
             if isinstance(value, property):
-                value = (value.fget, value.fset)
+                value = (value.fget, value.fset, value.fdel)
+            if isinstance(value, _FIELD):
+                value = value.__reduce__()[1][0]
             if name.startswith("__") and not isinstance(value, types.FunctionType):
                 continue
             self._add(name)
             self.visit(value)
 
+    def _attributes(self, x: Any) -> None:
+        for name, value in getattr(x, "__dict__", {}).items():
+            if name not in _SAID:
+                self._add(name)
+                self.visit(value)
+
     def _function(self, x: Any) -> None:
-        self._add("function", x.__module__, x.__qualname__)
+        # Where its text is, which `functools.wraps` does not change, unlike its module and name.
+        module, code = x.__globals__.get("__name__"), x.__code__
+        known = _package(module) in _KNOWN
+        self._add("function", module, code.co_qualname)
         self.visit(x.__defaults__)
         self.visit(x.__kwdefaults__)
         for cell in x.__closure__ or ():
@@ -176,10 +240,17 @@ class _Walk:
                 self.visit(cell.cell_contents)
             except ValueError:
                 self._add("empty")
-        if _package(x.__module__) in _KNOWN:
+        if not known or "<" in code.co_qualname:  # lambdas may be several of one name
+            self._code(code)
+        if known:
             return
-        self._code(x.__code__)
-        for name in sorted(_names(x.__code__)):
+        self._attributes(x)
+        names = _names(code)
+        if names & _READS:
+            raise Unknown(f"the function {x.__qualname__}, which uses {min(names & _READS)}")
+        if _imports(code):
+            raise Unknown(f"the function {x.__qualname__}, which imports")
+        for name in sorted(names):
             if name in x.__globals__:
                 self._add(name)
                 self.visit(x.__globals__[name])
@@ -187,6 +258,7 @@ class _Walk:
     def _code(self, code: Any) -> None:
         self._add(code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_flags)
         self._add(code.co_argcount, code.co_kwonlyargcount, code.co_posonlyargcount)
+        self._add(code.co_cellvars, code.co_exceptiontable)
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
                 self._code(constant)
@@ -204,7 +276,8 @@ class _Walk:
                 self._add(name)
                 self.visit(getattr(x, name, None))
             return
-        if getattr(x, "__dict__", None) or getattr(kind, "__slots__", None):
+        # Nothing but a mark, or something whose content cannot be seen from here?
+        if kind is not object and (kind.__bases__ != (object,) or getattr(x, "__dict__", True)):
             raise Unknown(f"an object of the class {kind.__qualname__}")
 
 
@@ -215,3 +288,11 @@ def _names(code: Any) -> set[str]:
         if isinstance(constant, types.CodeType):
             found |= _names(constant)
     return found
+
+
+def _imports(code: Any) -> bool:
+    """Whether a function imports something when it is called, also in functions inside of it."""
+    inside = (x for x in code.co_consts if isinstance(x, types.CodeType))
+    return any(x.opname == "IMPORT_NAME" for x in dis.get_instructions(code)) or any(
+        map(_imports, inside)
+    )

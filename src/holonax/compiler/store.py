@@ -13,12 +13,15 @@ import json
 import os
 import stat
 import tempfile
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 _MAGIC = b"holonax program 1 "
 _MOST = 512 * 2**20  # bytes that are kept; the oldest go first
+_SCRATCH = "new-"  # how files begin that are being written
+_ABANDONED = 3600.0  # seconds after which nobody is writing one any more
 
 
 @cache
@@ -30,7 +33,7 @@ def folder() -> Path | None:
         return None
     try:
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        path = (Path(asked) if asked else home / "holonax") / "programs"
+        path = (Path(asked) if asked else home / "holonax").absolute() / "programs"
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         return path if _is_private(path) else None
     except (OSError, RuntimeError):  # no home, or not to be written to
@@ -41,10 +44,21 @@ def _is_private(path: Path) -> bool:
     if not hasattr(os, "getuid"):
         return True  # Windows: folders below the user's own are the user's own
     found = path.lstat()
+    return stat.S_ISDIR(found.st_mode) and _is_ours(found)
+
+
+def _is_ours(found: os.stat_result) -> bool:
     others = stat.S_IWGRP | stat.S_IWOTH
-    return (
-        stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & others
-    )
+    return found.st_uid == os.getuid() and not found.st_mode & others
+
+
+def _content(path: Path) -> bytes:
+    """What is in a file, which has to be the user's own even if its folder was exchanged since."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
+    with open(handle, "rb") as file:
+        if hasattr(os, "getuid") and not _is_ours(os.fstat(handle)):
+            raise PermissionError(path)
+        return file.read()
 
 
 def read(key: str) -> tuple[dict[str, Any], bytes] | None:
@@ -53,7 +67,7 @@ def read(key: str) -> tuple[dict[str, Any], bytes] | None:
     if path is None:
         return None
     try:
-        content = path.read_bytes()
+        content = _content(path)
     except OSError:
         return None
     head, _, body = content.partition(b"\n")
@@ -61,7 +75,7 @@ def read(key: str) -> tuple[dict[str, Any], bytes] | None:
         with contextlib.suppress(OSError):
             path.unlink()  # spoilt: it is made again
         return None
-    said, _, code = body.partition(b"\n")
+    said, _, code = body.partition(b"\n")  # JSON has no line breaks
     with contextlib.suppress(OSError):
         os.utime(path)
     return json.loads(said), code
@@ -75,12 +89,15 @@ def write(key: str, said: dict[str, Any], code: bytes) -> None:
     body = json.dumps(said).encode() + b"\n" + code
     scratch = None
     try:
-        handle, scratch = tempfile.mkstemp(dir=path.parent, prefix="new-")
-        with os.fdopen(handle, "wb") as file:
+        handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=_SCRATCH)
+        with open(handle, "wb") as file:
             file.write(_MAGIC + _sum(key, body) + b"\n" + body)
         os.replace(scratch, path)
+        scratch = None
         _forget_oldest(path.parent)
     except OSError:
+        pass
+    finally:
         if scratch is not None:
             with contextlib.suppress(OSError):
                 os.unlink(scratch)
@@ -100,11 +117,14 @@ _written = 0
 
 
 def _forget_oldest(where: Path) -> None:
-    """Now and then, delete what was not used for longest."""
+    """Now and then, delete what was not used for longest, and what was never finished."""
     global _written
     _written += 1
     if _written % 64 != 1:
         return
+    for path in where.glob(f"{_SCRATCH}*"):
+        if time.time() - path.stat().st_mtime > _ABANDONED:
+            path.unlink(missing_ok=True)
     files = [(x.stat().st_mtime, x.stat().st_size, x) for x in where.glob("*.hxp")]
     total = sum(size for _, size, _ in files)
     for _, size, path in sorted(files):

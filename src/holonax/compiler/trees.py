@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import re
+from functools import cache
 from typing import Any
 
 import equinox as eqx
+import jax
+import numpy as np
 
 _PACKAGES = ("holonax", "equinox", "diffrax")
+_PLAIN = (type(None), bool, int, float, str)
+_WORD = re.compile(r"(?!__)[A-Za-z_]\w*")
 
 
 class Undescribed(Exception):
@@ -15,20 +21,20 @@ class Undescribed(Exception):
 
 
 def described(tree: Any) -> Any:
-    """A tree of arrays as lists, dictionaries and words; arrays are "*"."""
-    if tree is None or isinstance(tree, (bool, int, float, str)):
-        return {"value": tree}
+    """A tree of arrays, or of their shapes, as lists, dictionaries and words; arrays are "*"."""
     kind = type(tree)
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+    if kind in _PLAIN:
+        return {"value": tree}
+    if _is_named(kind):
         return {"named": _name(kind), "parts": [described(x) for x in tree]}
     if kind in (tuple, list):
         return {kind.__name__: [described(x) for x in tree]}
     if kind is dict and all(isinstance(key, str) for key in tree):
-        return {"dict": {key: described(x) for key, x in tree.items()}}
+        return {"dict": {key: described(tree[key]) for key in sorted(tree)}}  # as JAX orders them
     if isinstance(tree, eqx.Module):
         parts = {f: described(getattr(tree, f)) for f in kind.__dataclass_fields__}  # pyright: ignore
         return {"module": _name(kind), "parts": parts}
-    if hasattr(tree, "shape") and hasattr(tree, "dtype"):
+    if isinstance(tree, (jax.ShapeDtypeStruct, jax.Array, np.ndarray)):
         return "*"
     raise Undescribed(kind.__qualname__)
 
@@ -43,32 +49,46 @@ def rebuilt(description: Any, arrays: Any) -> Any:
     """The tree of a description, with the next of `arrays` for each "*"."""
     if description == "*":
         return next(arrays)
-    (word, content), *rest = description.items()
-    if word == "value":
-        return content
-    if word in ("tuple", "list"):
-        parts = [rebuilt(x, arrays) for x in content]
-        return tuple(parts) if word == "tuple" else parts
-    if word == "dict":
-        return {key: rebuilt(x, arrays) for key, x in content.items()}
-    kind, parts = _class(content), dict(rest)["parts"]
-    if word == "named":
-        return kind(*(rebuilt(x, arrays) for x in parts))
-    made = object.__new__(kind)
-    for name, x in parts.items():
-        object.__setattr__(made, name, rebuilt(x, arrays))
-    return made
+    match description:
+        case {"value": content, **rest} if not rest and type(content) in _PLAIN:
+            return content
+        case {"tuple": [*content], **rest} if not rest:
+            return tuple([rebuilt(x, arrays) for x in content])
+        case {"list": [*content], **rest} if not rest:
+            return [rebuilt(x, arrays) for x in content]
+        case {"dict": dict(content), **rest} if not rest:
+            return {key: rebuilt(x, arrays) for key, x in content.items()}
+        case {"named": str(name), "parts": [*parts], **rest} if not rest:
+            kind = _class(name)
+            if _is_named(kind) and len(parts) == len(kind._fields):  # pyright: ignore
+                return tuple.__new__(kind, [rebuilt(x, arrays) for x in parts])
+        case {"module": str(name), "parts": dict(parts), **rest} if not rest:
+            kind = _class(name)
+            if issubclass(kind, eqx.Module) and parts.keys() == kind.__dataclass_fields__.keys():
+                made = object.__new__(kind)
+                for field, x in parts.items():
+                    object.__setattr__(made, field, rebuilt(x, arrays))
+                return made
+    raise Undescribed(str(description)[:80])
 
 
+def _is_named(kind: type) -> bool:
+    return issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
+@cache
 def _class(name: str) -> type:
     """A class of ours that trees are made of; nothing else is looked up, let alone called."""
     module, _, path = name.partition(":")
-    if module.partition(".")[0] not in _PACKAGES:
+    words = [*module.split("."), *path.split(".")]
+    if words[0] not in _PACKAGES or not all(map(_WORD.fullmatch, words)):
         raise Undescribed(name)
-    found: Any = importlib.import_module(module)
-    for part in path.split("."):
-        found = getattr(found, part)
-    named = isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields")
-    if not (named or (isinstance(found, type) and issubclass(found, eqx.Module))):
+    try:
+        found: Any = importlib.import_module(module)
+        for part in path.split("."):
+            found = vars(found)[part]
+    except (ImportError, KeyError, TypeError):
+        raise Undescribed(name) from None
+    if not isinstance(found, type) or _name(found) != name:
         raise Undescribed(name)
     return found
