@@ -46,8 +46,13 @@ def _keep_programs() -> None:
     asked = os.environ.get("HOLONAX_CACHE", "")
     if asked.lower() == "off" or jax.config.values["jax_compilation_cache_dir"] is not None:
         return
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = Path(asked) if asked else home / "holonax" / "jax"
+    try:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:  # nobody's home
+        home = None
+    if home is None and not asked:
+        return
+    folder = Path(asked) if asked else Path(home or "") / "holonax" / "jax"
     jax.config.update("jax_compilation_cache_dir", str(folder))
     if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

@@ -22,8 +22,9 @@ from .operations import Block, Buffer, Builder, Node, Switch, Unsupported, While
 UNROLLED = 3000  # operations up to which a loop of known length is written out
 LONGEST = 32  # and how often it may be done
 SELECTED = 24  # operations up to which both sides of a branch are computed
-WIDE_FROM, WIDTH = 50_000, 19  # operations, and entries of arrays on average, that are for XLA
-MOST = 60_000  # operations beyond which a program is left to XLA
+# Entries of arrays on average, and operations (of what runs often, and once), that are for XLA.
+WIDTH, WIDE_FROM = 19, (50_000, 300_000)
+MOST = 250_000  # operations beyond which a program is left to XLA
 
 Rule = Callable[["Lowering", Any, list[Array]], Any]
 RULES: dict[str, Rule] = {}
@@ -144,10 +145,10 @@ class Lowering:
         """About how many scalar operations a jaxpr is; loops of unknown length count once."""
         return self._measured(jaxpr)[0]
 
-    def is_wide(self, jaxpr: Any) -> bool:
+    def is_wide(self, jaxpr: Any, once: bool) -> bool:
         """Whether a program is long, and its arrays have many entries on average."""
         weight, equations = self._measured(jaxpr)
-        return weight > WIDE_FROM and weight > WIDTH * equations
+        return weight > WIDE_FROM[once] and weight > WIDTH * equations
 
     def _measured(self, jaxpr: Any) -> tuple[int, int]:
         """(scalar operations, operations on arrays), roughly."""

@@ -52,7 +52,8 @@ class Counts:
 counts = Counts()
 MANY = 64  # programs of one function that are kept in memory
 PATIENCE = 2.0  # seconds of compiling after which somebody at a terminal is told
-QUICK = 8000  # operations up to which code is optimised as well as it can be
+# Operations up to which code is optimised twice over, and up to which at all.
+QUICK, LONG = 8000, 45_000
 
 
 class Native:
@@ -106,12 +107,15 @@ class Native:
             return None
         said, code = found
         try:
-            program, shape = Program(code, Layout.of(said["layout"])), said["tree"]
-            trees.rebuilt(shape, itertools.repeat(None))
-        except (trees.Undescribed, AttributeError, ImportError):
+            program = Program(code, Layout.of(said["layout"]))
+            blank = [np.zeros(()) for _ in program.layout.outputs]
+            out = jax.tree.structure(trees.rebuilt(said["tree"], iter(blank)))
+        except (trees.Undescribed, AttributeError, ImportError, StopIteration):
+            return None
+        if out.num_leaves != len(blank):
             return None
         counts.read += 1
-        return lambda leaves: trees.rebuilt(shape, iter(program(leaves)))
+        return lambda leaves: out.unflatten(program(leaves))
 
     def _made(
         self, key: str | None, args: Any, leaves: list[np.ndarray], tree: Any
@@ -137,7 +141,8 @@ class Native:
             counts.left_to_xla.append((self.__name__, str(reason)))
             return _by_xla(closed, shape, shapes)
         clock.append(time.perf_counter())
-        level = 0 if self._once else 1 if layout.operations > QUICK else 2
+        size = layout.operations
+        level = 0 if self._once or size > LONG else 1 if size > QUICK else 2
         by_text = fingerprint.fingerprint("text", machine.processor(), text, level)
         found = store.read(by_text)
         code = machine.object_code(text, level) if found is None else found[1]

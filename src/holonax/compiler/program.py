@@ -16,14 +16,13 @@ from .operations import Block, Buffer, Node, Unsupported, kind_of
 
 
 def written(closed: Any, *, once: bool = True) -> tuple[str, Layout]:
-    """A closed jaxpr in LLVM's language. Raises `Unsupported` where it is better left to XLA: of
-    what is not run `once` only, these are programs of wide arrays, which XLA computes in vectors.
-    """
+    """A closed jaxpr in LLVM's language. Raises `Unsupported` where it is better left to XLA, such
+    as long programs of wide arrays, which XLA computes in vectors; longer ones, if run `once`."""
     low = Lowering()
     jaxpr = closed.jaxpr
     if low.weight(jaxpr) > 20 * MOST:
         raise Unsupported("many operations")
-    if not once and low.is_wide(jaxpr):
+    if low.is_wide(jaxpr, once):
         raise Unsupported("wide arrays")
     inputs, args = [], []
     for k, var in enumerate(jaxpr.invars):
