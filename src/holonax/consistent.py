@@ -47,10 +47,10 @@ class Start:
     """
 
     t: float
-    q: np.ndarray
-    v: np.ndarray
-    a: np.ndarray
-    lam: np.ndarray
+    q: Any
+    v: Any
+    a: Any
+    lam: Any
     redundant: bool
     diagnosis: Diagnosis | None
     seconds: float = 0.0
@@ -375,7 +375,8 @@ def consistent(
 def _look(system: System, q: Any, v: Any, t: float) -> None:
     """Refuse functions that cannot be evaluated, or return arrays of the wrong shape."""
     n = v.shape[0]
-    failed = None
+    failed: Exception | None = None
+    here: Any = None
     try:
         here = evaluated(system, t, q, v, dense=True)
     except Exception as error:
@@ -454,7 +455,8 @@ def _start_large(system: System, q: Array, v: Array, t: float, tol: float) -> St
             f"{_worst(system, np.asarray(found.last), rows)}. Check the dimensions of the loops "
             "these joints close, or give a closer start."
         )
-    q, v, a, lam = (np.asarray(x) for x in found[:4])
+    numbers: Any = [np.asarray(x) for x in found[:4]]
+    q, v, a, lam = numbers
     _check_accelerations(system, q, v, t, a, lam, False)
     return Start(t, q, v, a, lam, redundant, None)
 

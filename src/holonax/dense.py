@@ -151,7 +151,7 @@ def accelerations(leg: Any, t: Any, q: Any, v: Any) -> tuple[np.ndarray, np.ndar
     """(a, lam) at the given states."""
     system, dense = leg.system, v.shape[1] <= DENSE_LIMIT
     redundant = system.has_redundant_constraints and dense
-    here = None
+    here, a, lam = None, v, v
     if redundant or leg.formulation.plain_accelerations:
         here = evaluated(system, t, q, v, dense=redundant)
         a, lam = here.a, here.lam

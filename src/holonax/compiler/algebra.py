@@ -66,7 +66,7 @@ def _dot_general(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 
 def _products(a: np.ndarray, c: np.ndarray) -> int:
     """How many products of entries that are not known to be zero there are."""
-    nonzero = np.frompyfunc(lambda x: not (x.op == "const" and x.data == 0), 1, 1)
+    nonzero: Any = np.frompyfunc(lambda x: not (x.op == "const" and x.data == 0), 1, 1)
     left, right = (nonzero(x).astype(int).sum(axis=1) for x in (a, c))
     return int((left * right).sum())
 

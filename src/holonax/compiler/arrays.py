@@ -147,7 +147,7 @@ class Arrays:
         """One entry, by nodes as indices."""
         if isinstance(x, np.ndarray):
             if all(i.op == "const" for i in index):
-                return x[tuple(i.data for i in index)]
+                return x.item(*(i.data for i in index))
             if x.size == 1:
                 return x.flat[0]
             x = self.stored(x)

@@ -209,7 +209,8 @@ class Lowering:
 
         def read(var: Any) -> Array:
             if isinstance(var, jax_core.Literal):
-                return self.a.constant(np.asarray(var.val, dtype=var.aval.dtype))
+                kind: Any = var.aval
+                return self.a.constant(np.asarray(var.val, dtype=kind.dtype))
             return env.get(var)
 
         def dies(x: Array, at: int, values: list[Array]) -> bool:
@@ -412,7 +413,7 @@ class Lowering:
                 )
             return out.reshape(shape)
         entry = lambda index: self.a.entry(stored, [at, *index])  # noqa: E731
-        return self.a.stored(self.a.delayed(x.kind, shape, entry, [stored.buffer]))
+        return self.a.stored(self.a.delayed(stored.kind, shape, entry, [stored.buffer]))
 
     def _put_row(self, target: Stored, at: Node, x: Array) -> None:
         """target[at] = x."""
@@ -460,7 +461,7 @@ class Lowering:
             in_memory.append(kept)
             if kept:
                 target = _Target(x, mine[i])
-                now.append(self.to_overwrite(target, kind_of(var.aval.dtype)))
+                now.append(self.to_overwrite(target, kind_of(body.invars[n_const + i].aval.dtype)))
                 continue
             x = self.a.small(x)
             phis = np.empty(x.size, object)
@@ -477,7 +478,7 @@ class Lowering:
             if memory or unchanged:
                 continue
             for node in self.a.small(y).ravel().tolist():
-                loop.phis[at].args[1] = node
+                loop.phis[at].args = [loop.phis[at].args[0], node]
                 at += 1
         self._carry_memory(now, new, in_memory)
         self.b.leave(inside)

@@ -401,7 +401,7 @@ def _scatter(low: Lowering, eqn: Any, args: list[Any]) -> Array:
         value = low.a.entry(new, list(index))
         if isinstance(place, np.ndarray):
             spot = tuple(i.data for i in at)
-            old = place[spot]
+            old: Node = place.item(*spot)
             place[spot] = b.select(
                 good, value if op is None else b.apply(op, kind, old, value), old
             )

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.core import Tracer
 from jax.extend import core as jax_core
 
 from . import fingerprint, machine, store, trees
@@ -74,7 +75,7 @@ class Native:
     def __call__(self, *args: Any) -> Any:
         dynamic = [x for i, x in enumerate(args) if i not in self._static]
         leaves, tree = jax.tree.flatten(dynamic)
-        if any(isinstance(x, jax.core.Tracer) for x in leaves):
+        if any(isinstance(x, Tracer) for x in leaves):
             return self._jitted(*args)
         if not all(isinstance(x, _NUMBERS) for x in leaves):
             tree, leaves = _Mixed.of(tree, leaves)

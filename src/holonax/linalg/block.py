@@ -73,7 +73,7 @@ class BlockCholesky(eqx.Module):
         e = eliminate(n, edges)
         return BlockCholesky(
             order=table(e.order),
-            edges=edges.astype(np.int32),
+            edges=table(edges.ravel())[:-1].reshape(-1, 2),
             pointer=table(e.pointer),
             row=table(e.order[e.row]),
             source=table(e.source),

@@ -75,7 +75,7 @@ class BlockLU(eqx.Module):
         source = np.where(e.source < 0, fill, e.source + len(edges) * e.flipped)
         return BlockLU(
             order=table(e.order),
-            edges=edges.astype(np.int32),
+            edges=table(edges.ravel())[:-1].reshape(-1, 2),
             pointer=table(e.pointer),
             row=table(e.order[e.row]),
             source=table(source),

@@ -1,7 +1,7 @@
 """Index tables of a planned factorisation, and reading and writing one block at a traced index."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +20,7 @@ def check_edges(n: int, edges: np.ndarray) -> None:
         raise ValueError("an edge appears twice; add the blocks of parallel edges first")
 
 
-def table(indices: np.ndarray) -> np.ndarray:
+def table(indices: np.ndarray) -> Any:
     """An index table, one element longer so that none is empty."""
     return np.append(indices, 0).astype(np.int32)
 

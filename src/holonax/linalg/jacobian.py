@@ -13,7 +13,7 @@ _AT_ONCE, _AT_ONCE_IF_SHORT = 8, 24
 
 
 def jacobian(
-    fun: Callable[[Array], Array], x: Array, *, has_aux: bool = False, short: bool = False
+    fun: Callable[[Array], Any], x: Array, *, has_aux: bool = False, short: bool = False
 ) -> Any:
     """d fun / dx, shape (outputs, inputs); with `has_aux` fun(x) is (value, more), and so is what
     is returned. `short` says that the function has few operations.

@@ -241,7 +241,7 @@ class System(eqx.Module):
         """One name for each of the `rows` constraint rows: the joint it belongs to."""
 
     @abc.abstractmethod
-    def non_finite_forces(self, q: Array, v: Array, t: Array) -> list[str]:
+    def non_finite_forces(self, q: Any, v: Any, t: Any) -> list[str]:
         """Names of the forces that are not finite at (q, v, t)."""
 
     @property

@@ -268,7 +268,7 @@ class FunctionSystem(System):
     def velocity_names(self, n: int) -> list[str]:
         return self.coordinate_names(n)
 
-    def non_finite_forces(self, q: Array, v: Array, t: Array) -> list[str]:
+    def non_finite_forces(self, q: Any, v: Any, t: Any) -> list[str]:
         return [] if bool(jnp.all(jnp.isfinite(self.force(q, v, t)))) else ["force"]
 
     def constraint_names(self, rows: int) -> list[str]:

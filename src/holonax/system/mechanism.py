@@ -102,7 +102,7 @@ class JointPlaces(eqx.Module):
     def of(places: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> JointPlaces:
         """From (point_a, point, axes) of each joint, of the plane or of space."""
 
-        def stacked(k: int, shape: tuple[int, ...]) -> Array:
+        def stacked(k: int, shape: tuple[int, ...]) -> Any:
             out = np.zeros((len(places), *shape))
             for row, place in zip(out, places, strict=True):
                 row[tuple(slice(size) for size in np.shape(place[k]))] = place[k]
@@ -400,7 +400,7 @@ class Mechanism(System):
             ]
         return out
 
-    def non_finite_forces(self, q: Array, v: Array, t: Array) -> list[str]:
+    def non_finite_forces(self, q: Any, v: Any, t: Any) -> list[str]:
         bad = []
         for s, x, y in zip(self.sets, self._split_q(q), self._split_v(v), strict=True):
             for group in s.forces:
@@ -458,7 +458,7 @@ class Mechanism(System):
         k, i = self._locate(name)
         x = self._rows_of(q, k, i, velocity=False)
         y = self._rows_of(v, k, i, velocity=True)
-        given = a if callable(a) else lambda: a
+        given: Any = a if callable(a) else lambda: a
         rates = lambda: self._rows_of(given(), k, i, velocity=True)  # noqa: E731
         if self.sets[k].frame is PlanarFrame:
             return BodyMotion(x[:2].T, y[:2].T, y[2], rates, angle=x[2])
@@ -629,7 +629,7 @@ def _rotations(e: np.ndarray) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _joint_wrench(system: Mechanism, joint: str, t: Array, q: Array, lam: Array) -> Array:
+def _joint_wrench(system: Mechanism, joint: str, t: Any, q: Any, lam: Any) -> Array:
     """-J^T lam of one joint on its second body, (times, dof): world force, body torque."""
     marker = dict(system.markers)[joint]
     s = system.sets[marker.set_index]
