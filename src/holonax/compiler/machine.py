@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 from functools import cache
 from typing import Any, NamedTuple
@@ -26,7 +27,7 @@ def binding() -> Any:
 def processor() -> str:
     """The processor that code is made for, with its features and the version of LLVM."""
     llvm = binding()
-    parts = llvm.get_process_triple(), llvm.get_host_cpu_name(), _features()
+    parts = _triple(), llvm.get_host_cpu_name(), _features()
     return "|".join([*parts, ".".join(map(str, llvm.llvm_version_info))])
 
 
@@ -35,9 +36,16 @@ def _features() -> str:
     return binding().get_host_cpu_features().flatten()
 
 
+@cache
+def _triple() -> str:
+    """What LLVM calls this machine; on Windows its loader takes files of the ELF kind only."""
+    triple = binding().get_process_triple()
+    return f"{triple}-elf" if sys.platform == "win32" else triple
+
+
 def _target(level: int) -> Any:
     llvm = binding()
-    return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
+    return llvm.Target.from_triple(_triple()).create_target_machine(
         cpu=llvm.get_host_cpu_name(), features=_features(), opt=level, jit=True
     )
 

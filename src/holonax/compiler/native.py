@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax import export
 from jax.core import Tracer
 from jax.extend import core as jax_core
 
@@ -96,18 +97,26 @@ class Native:
         notice.start()
         try:
             key = self._key(args, leaves, tree)
-            return self._found(key) or self._made(key, args, leaves, tree)
+            return self._found(key, leaves) or self._made(key, args, leaves, tree)
         finally:
             notice.cancel()
             counts.seconds += time.perf_counter() - began
 
-    def _found(self, key: str | None) -> Callable[[Any], Any] | None:
+    def _found(self, key: str | None, leaves: list[np.ndarray]) -> Callable[[Any], Any] | None:
         """The program as an earlier process has left it."""
         found = None if key is None else store.read(key)
-        if found is None or "layout" not in found[0]:
+        if found is None or "tree" not in found[0]:
             return None
         said, code = found
         try:
+            if "xla" in said:
+                exported = export.deserialize(bytearray(code))
+                shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves]
+                blank = [np.zeros(()) for _ in exported.out_avals]
+                out = jax.tree.structure(trees.rebuilt(said["tree"], iter(blank)))
+                run = _run_by_xla(jax.jit(exported.call), shapes, out)
+                counts.left_to_xla.append((self.__name__, "kept on disk"))
+                return run
             program = Program(code, Layout.of(said["layout"]))
             blank = [np.zeros(()) for _ in program.layout.outputs]
             out = jax.tree.structure(trees.rebuilt(said["tree"], iter(blank)))
@@ -140,7 +149,7 @@ class Native:
             text, layout = written(closed, once=self._once)
         except Unsupported as reason:
             counts.left_to_xla.append((self.__name__, str(reason)))
-            return _by_xla(closed, shape, shapes)
+            return _by_xla(closed, shape, shapes, key)
         clock.append(time.perf_counter())
         size = layout.operations
         level = 0 if self._once or size > LONG else 1 if size > QUICK else 2
@@ -181,10 +190,24 @@ class Native:
             return None
 
 
-def _by_xla(closed: Any, shape: Any, shapes: Any) -> Callable[[Any], Any]:
-    """A traced program, compiled by XLA."""
-    compiled = jax.jit(jax_core.jaxpr_as_fun(closed)).lower(*shapes).compile()
+def _by_xla(closed: Any, shape: Any, shapes: Any, key: str | None) -> Callable[[Any], Any]:
+    """A traced program, compiled by XLA; what XLA is given is kept as well, so that the next
+    process need not trace it."""
+    jitted = jax.jit(jax_core.jaxpr_as_fun(closed))
     out = jax.tree.structure(shape)
+    if key is not None:
+        try:
+            exported = export.export(jitted)(*shapes)
+            said = {"xla": True, "tree": trees.described(shape)}
+            store.write(key, said, bytes(exported.serialize()))
+            jitted = jax.jit(exported.call)
+        except (trees.Undescribed, ImportError, ValueError, NotImplementedError):
+            pass  # something in it cannot be kept
+    return _run_by_xla(jitted, shapes, out)
+
+
+def _run_by_xla(jitted: Any, shapes: Any, out: Any) -> Callable[[Any], Any]:
+    compiled = jitted.lower(*shapes).compile()
     return lambda leaves: out.unflatten([np.asarray(x) for x in compiled(*leaves)])
 
 
