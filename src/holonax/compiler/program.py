@@ -14,6 +14,8 @@ from .lowering import Lowering as Lowering
 from .machine import object_code as object_code
 from .operations import Block, Buffer, Node, Unsupported, kind_of
 
+MUCH = 2000  # numbers from which on results are written as soon as they are known
+
 
 def written(closed: Any, *, once: bool = True) -> tuple[str, Layout]:
     """A closed jaxpr in LLVM's language. Raises `Unsupported` where it is better left to XLA, such
@@ -33,7 +35,7 @@ def written(closed: Any, *, once: bool = True) -> tuple[str, Layout]:
         stored = Stored(buffer, tuple(var.aval.shape))
         args.append(low.a.small(stored) if size <= SMALL else stored)
     results = low.run(jaxpr, closed.consts, args)
-    outputs, taken = [], set()
+    outputs, taken, last = [], set(), []
     for k, (var, x) in enumerate(zip(jaxpr.outvars, results, strict=True)):
         kind, shape = kind_of(var.aval.dtype), tuple(var.aval.shape)
         zeroed = False
@@ -49,13 +51,30 @@ def written(closed: Any, *, once: bool = True) -> tuple[str, Layout]:
             if isinstance(x, Stored):
                 low.b.copy(buffer, x.buffer)
             else:
+                first = len(low.b.main.code)
                 low.a.write(buffer, x.ravel().tolist())
+                last += low.b.main.code[first:]
+                del low.b.main.code[first:]
         outputs.append((kind, shape, zeroed))
+    _write_early(low.b.main, last)
     _mark(low.b.main, low.a.buffers)
     emitter = Emitter(low.a.buffers, len(inputs), len(outputs))
     emitter.block(low.b.main)
     text = emitter.text()
     return text, Layout(tuple(inputs), tuple(outputs), emitter.scratch, low.b.count)
+
+
+def _write_early(main: Block, stores: list[Node]) -> None:
+    """Put what is written at the end to where it is known, if it is much: LLVM takes very long for
+    many numbers that it has to keep until the end."""
+    if len(stores) < MUCH:
+        main.code += stores
+        return
+    after: dict[Node, list[Node]] = {node: [] for node in main.code}
+    end: list[Node] = []
+    for store in stores:
+        after.get(store.args[1], end).append(store)
+    main.code = [x for node in main.code for x in (node, *after[node])] + end
 
 
 def _starts_with_zeros(main: Block, buffer: Buffer) -> bool:

@@ -1,0 +1,917 @@
+"""The compiler of small programs against JAX, NumPy and the definition of its arithmetic.
+
+Each primitive on random shapes and on numbers at the limits of their types; random programs with
+loops, branches and updates in place (`random_programs.py`); what is left to XLA.
+
+Three differences from XLA are meant to be there. Numbers below the smallest normal one are
+numbers: XLA takes them for zero. A factor that is known to be zero makes a product zero, whatever
+the other one is. And where x + 0 is known to be x, the sign of a zero may be another one, as in the
+larger one of 0 and -0.
+"""
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox.internal as eqxi
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.special
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax import lax
+
+import holonax  # noqa: F401  switches to double precision
+from holonax.compiler import algebra, arrays, counts, lowering, moving, native, primitives
+from holonax.compiler import program as programs
+
+FLOATS = ("float64", "float32")
+WHOLE = tuple(f"{sign}int{n}" for sign in ("", "u") for n in (8, 16, 32, 64))
+KINDS = (*FLOATS, *WHOLE, "bool")
+
+# -- running and comparing ------------------------------------------------------------------------
+
+
+@contextmanager
+def limits(small: int | None = None, rolled: bool = False):
+    """Arrays of more than `small` entries are kept in memory; loops and branches are not written
+    out if they are to be `rolled`."""
+    with pytest.MonkeyPatch.context() as patch:
+        if small is not None:
+            for module in (arrays, lowering, primitives, moving, algebra, programs):
+                patch.setattr(module, "SMALL", small)
+        if rolled:
+            patch.setattr(lowering, "UNROLLED", 0)
+            patch.setattr(lowering, "SELECTED", 0)
+        yield
+
+
+# The ways that a program can take through the compiler.
+WAYS = {
+    "scalars": {},
+    "memory": {"small": 4},
+    "loops": {"rolled": True},
+    "loops in memory": {"small": 4, "rolled": True},
+}
+
+
+def run(function: Callable[..., Any], *args: Any, way: str = "scalars") -> Any:
+    """What the compiled function returns; fails if the compiler does not take it."""
+    leaves = [np.asarray(x) for x in jax.tree.leaves(args)]
+    with limits(**WAYS[way]):
+        closed, shape = jax.make_jaxpr(function, return_shape=True)(*args)
+        out = programs.compiled(closed)(leaves)
+    return jax.tree.unflatten(jax.tree.structure(shape), out)
+
+
+def called(function: Callable[..., Any], *args: Any) -> Any:
+    """The same by `native`."""
+    before = list(counts.left_to_xla)
+    out = native(function)(*args)
+    assert counts.left_to_xla == before
+    return out
+
+
+def distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """How many numbers of their type lie between two, NaN being equal to NaN."""
+    whole, size = (np.dtype(f"{x}{8 * a.dtype.itemsize}") for x in ("int", "uint"))
+    low = np.iinfo(whole).min
+
+    def ordered(x: np.ndarray) -> np.ndarray:
+        n = np.ascontiguousarray(x).view(whole).reshape(x.shape)
+        return np.where(n < 0, low - n, n)
+
+    one, two = ordered(a), ordered(b)
+    apart = np.maximum(one, two).view(size) - np.minimum(one, two).view(size)
+    return np.where(np.isnan(a) & np.isnan(b), 0, apart)
+
+
+def identical(got: Any, want: Any) -> bool:
+    """Every bit is the same, but for those of NaN."""
+    got, want = np.asarray(got), np.asarray(want)
+    same = (got.dtype, got.shape) == (want.dtype, want.shape) and np.array_equal(
+        got, want, equal_nan=got.dtype.kind == "f"
+    )
+    if not same or got.dtype.kind != "f":
+        return same
+    numbers = ~np.isnan(got)
+    return np.array_equal(np.signbit(got[numbers]), np.signbit(want[numbers]))
+
+
+def assert_identical(got: Any, want: Any) -> None:
+    for (path, x), y in zip(jax.tree.leaves_with_path(got), jax.tree.leaves(want), strict=True):
+        assert identical(x, y), f"{jax.tree_util.keystr(path)}\n{x}\n{np.asarray(y)}"
+
+
+def assert_equal(got: Any, want: Any) -> None:
+    """As numbers: 0 and -0 are equal."""
+    for (path, x), y in zip(jax.tree.leaves_with_path(got), jax.tree.leaves(want), strict=True):
+        y = np.asarray(y)
+        assert (x.dtype, x.shape) == (y.dtype, y.shape)
+        same = np.array_equal(x, y, equal_nan=x.dtype.kind == "f")
+        assert same, f"{jax.tree_util.keystr(path)}\n{x}\n{y}"
+
+
+def assert_close(got: Any, want: Any, rtol: float = 1e-12, atol: float = 1e-12) -> None:
+    for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        y = np.asarray(y)
+        assert (x.dtype, x.shape) == (y.dtype, y.shape)
+        np.testing.assert_allclose(x, y, rtol=rtol, atol=atol)
+
+
+# -- numbers --------------------------------------------------------------------------------------
+
+
+def limits_of(dtype: str) -> np.ndarray:
+    """Numbers at which something may go wrong."""
+    if dtype == "bool":
+        return np.array([False, True])
+    if dtype in WHOLE:
+        info = np.iinfo(dtype)
+        near = [info.min, info.min + 1, info.max - 1, info.max, info.max // 2, 0, 1, 2, 3, 7]
+        return np.array([*near, *([] if info.min == 0 else [-1, -2, -7])], dtype)
+    info = np.finfo(dtype)
+    positive = [
+        *(0.0, info.smallest_normal, info.eps, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 127.5, 128.0, 255.9),
+        *(2.0**31, 2.0**32, 2.0**63, 2.0**64, 1e10, info.max, np.inf),
+    ]
+    return np.array([*positive, *(-x for x in positive), np.nan], dtype)
+
+
+def denormals(dtype: str) -> np.ndarray:
+    tiny = np.finfo(dtype).smallest_subnormal
+    return np.array([tiny, -tiny, 3 * tiny, np.finfo(dtype).smallest_normal - tiny], dtype)
+
+
+def pairs(dtype: str, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    x, y = np.meshgrid(numbers, numbers)
+    return np.ascontiguousarray(x.ravel(), dtype), np.ascontiguousarray(y.ravel(), dtype)
+
+
+class Draw:
+    """Random shapes and arrays."""
+
+    def __init__(self, seed: int):
+        self.rng = np.random.default_rng(seed)
+
+    def one_of(self, options: Any) -> Any:
+        return options[self.rng.integers(len(options))]
+
+    def upto(self, n: int) -> int:
+        return int(self.rng.integers(n + 1))
+
+    def shape(self, least: int = 0, most: int = 3, empty: bool = True) -> tuple[int, ...]:
+        """Of `least` to `most` axes, some of them empty or single."""
+        sides = [1, 2, 3, 4, 5] + [0] * (empty and self.rng.random() < 0.2)
+        return tuple(self.one_of(sides) for _ in range(self.rng.integers(least, most + 1)))
+
+    def array(self, shape: Any, dtype: str | None = None, wild: bool = True) -> np.ndarray:
+        """Ordinary numbers, and some that are not unless `wild` is False; of any type if none is
+        asked for."""
+        dtype = dtype or self.one_of(KINDS)
+        n = int(np.prod(shape))
+        plain = self.rng.normal(size=n) * 4
+        out = np.clip(plain, 0, None) if dtype[0] == "u" else plain
+        out = out.round().astype(dtype) if dtype in WHOLE else out.astype(dtype)
+        if dtype == "bool":
+            out = plain > 0
+        if wild:
+            strange = self.rng.random(n) < 0.4
+            out[strange] = self.rng.choice(limits_of(dtype), strange.sum())
+        return out.reshape(shape)
+
+    def whole(self, shape: Any, low: int = -6, high: int = 7, dtype: str = "float64") -> np.ndarray:
+        """Small whole numbers, on which all arithmetic is exact."""
+        return self.rng.integers(low, high, shape).astype(dtype)
+
+    def index(self, shape: Any, n: int) -> np.ndarray:
+        """Indices in and out of range."""
+        low = self.one_of([-2 * n - 2, -3, 0])
+        dtype = self.one_of(["int64", "int32", "int8"] + ["uint32", "uint64"] * (low == 0))
+        return np.asarray(self.rng.integers(low, n + 4, shape), dtype)
+
+
+# -- one operation on single numbers -----------------------------------------------------------
+
+
+def away_from_zero(x: np.ndarray) -> np.ndarray:
+    whole = np.trunc(x)
+    return np.where(np.abs(x - whole) >= 0.5, whole + np.sign(x), whole)
+
+
+COMPARISONS = {
+    "lt": (lax.lt, np.less),
+    "le": (lax.le, np.less_equal),
+    "gt": (lax.gt, np.greater),
+    "ge": (lax.ge, np.greater_equal),
+    "eq": (lax.eq, np.equal),
+    "ne": (lax.ne, np.not_equal),
+}
+# What arithmetic defines in every bit: by JAX, and by NumPy.
+EXACT = {
+    **COMPARISONS,
+    "add": (lax.add, np.add),
+    "sub": (lax.sub, np.subtract),
+    "mul": (lax.mul, np.multiply),
+    "div": (lax.div, np.divide),
+    "rem": (lax.rem, np.fmod),
+    "neg": (lambda x, y: lax.neg(x), lambda x, y: -x),
+    "abs": (lambda x, y: lax.abs(x), lambda x, y: np.abs(x)),
+    "square": (lambda x, y: lax.square(x), lambda x, y: x * x),
+    "integer_pow": (lambda x, y: lax.integer_pow(x, -2), lambda x, y: 1 / (x * x)),
+    "sqrt": (lambda x, y: lax.sqrt(x), lambda x, y: np.sqrt(x)),
+    "floor": (lambda x, y: lax.floor(x), lambda x, y: np.floor(x)),
+    "ceil": (lambda x, y: lax.ceil(x), lambda x, y: np.ceil(x)),
+    "round to even": (
+        lambda x, y: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
+        lambda x, y: np.rint(x),
+    ),
+    "round": (lambda x, y: lax.round(x), lambda x, y: away_from_zero(x)),
+    "is_finite": (lambda x, y: lax.is_finite(x), lambda x, y: np.isfinite(x)),
+    "select_n": (
+        lambda x, y: lax.select_n(x < y, x, y),
+        lambda x, y: np.where(x < y, y, x),
+    ),
+}
+# And these but for the sign of zero.
+NEARLY_EXACT = {
+    "max": (lax.max, np.maximum),
+    "min": (lax.min, np.minimum),
+    "sign": (lambda x, y: lax.sign(x), lambda x, y: np.sign(x)),
+    "clamp": (
+        lambda x, y: lax.clamp(jnp.asarray(-1, x.dtype), x, jnp.abs(y)),
+        lambda x, y: np.minimum(np.maximum(x, -1), np.abs(y)),
+    ),
+}
+BITS = {"and": lax.bitwise_and, "or": lax.bitwise_or, "xor": lax.bitwise_xor}
+WHOLE_NUMBERS = {
+    **{name: function for name, (function, _) in COMPARISONS.items()},
+    **{x: getattr(lax, x) for x in ("add", "sub", "mul", "div", "rem", "max", "min")},
+    **BITS,
+    **{f"shift_{x}": getattr(lax, f"shift_{x}") for x in ("left", "right_logical")},
+    "shift_right_arithmetic": lax.shift_right_arithmetic,
+    "neg": lambda x, y: lax.neg(x),
+    "abs": lambda x, y: lax.abs(x) if x.dtype.kind == "i" else x,
+    "sign": lambda x, y: lax.sign(x),
+    "not": lambda x, y: lax.bitwise_not(x),
+    "square": lambda x, y: lax.square(x),
+    "integer_pow": lambda x, y: (lax.integer_pow(x, 3), lax.integer_pow(y, 6)),
+    "clamp": lambda x, y: lax.clamp(jnp.asarray(1, x.dtype), x, y),
+    "select_n": lambda x, y: lax.select_n(x < y, x, y),
+}
+TRUTH = {
+    **{name: function for name, (function, _) in COMPARISONS.items()},
+    **BITS,
+    **{x: getattr(lax, x) for x in ("max", "min")},
+    "not": lambda x, y: lax.bitwise_not(x),
+    "select_n": lambda x, y: lax.select_n(x, x, y),
+}
+
+
+def wider(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of NumPy in more than double precision, or in double instead of single."""
+
+    def truth(*args: np.ndarray) -> np.ndarray:
+        more = np.longdouble if args[0].dtype == np.float64 else np.float64
+        return function(*(x.astype(more) for x in args))
+
+    return truth
+
+
+# Functions of one number: by JAX and by NumPy.
+FUNCTIONS = {
+    **{x: (getattr(lax, x), getattr(np, x)) for x in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
+    **{f"a{x}": (getattr(lax, f"a{x}"), getattr(np, f"arc{x}")) for x in ("sin", "cos", "tan")},
+    **{f"a{x}": (getattr(lax, f"a{x}"), getattr(np, f"arc{x}")) for x in ("sinh", "cosh", "tanh")},
+    **{x: (getattr(lax, x), getattr(np, x)) for x in ("exp", "exp2", "expm1", "log", "log1p")},
+    "cbrt": (lax.cbrt, np.cbrt),
+    "rsqrt": (lax.rsqrt, lambda x: 1 / np.sqrt(x)),
+    "logistic": (lax.logistic, lambda x: 1 / (1 + np.exp(-x))),
+    "integer_pow": (lambda x: lax.integer_pow(x, 5), lambda x: x**5),
+}
+TWO = {"atan2": (lax.atan2, np.arctan2), "pow": (lax.pow, np.power)}
+
+
+def of_all(table: dict[str, Any], *which: int) -> Callable[..., Any]:
+    """All functions of a table as one; that of JAX or that of NumPy."""
+    return lambda *x: {name: (f[which[0]] if which else f)(*x) for name, f in table.items()}
+
+
+quiet = partial(np.errstate, all="ignore")
+
+
+@pytest.mark.parametrize("way", ["scalars", "memory", "constants"])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_arithmetic_is_that_of_the_standard(dtype, way):
+    """Denormals, infinities and NaN included; what is known is computed by the same rules."""
+    x, y = pairs(dtype, np.concatenate([limits_of(dtype), denormals(dtype)]))
+    for table, compare in ((EXACT, assert_identical), (NEARLY_EXACT, assert_equal)):
+        with quiet():
+            want = of_all(table, 1)(x, y)
+        f = of_all(table, 0)
+        compare(run(lambda f=f: f(x, y)) if way == "constants" else run(f, x, y, way=way), want)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_arithmetic_is_that_of_jax(dtype):
+    """Where no number is so small that XLA takes it for zero."""
+    x, y = pairs(dtype, limits_of(dtype))
+    least = np.finfo(dtype).smallest_normal
+    for table in (EXACT, NEARLY_EXACT):
+        f = of_all(table, 0)
+        got, want = run(f, x, y, way="memory"), jax.jit(f)(x, y)
+        for name in table:
+            large = (got[name] == 0) | ~(np.abs(got[name].astype(dtype)) < least)
+            assert_equal(got[name][large], np.asarray(want[name])[large])
+
+
+def test_numbers_below_the_normal_ones_are_not_zero_as_xla_has_them():
+    tiny = np.array([5e-324, 1e-310])
+    assert (run(lambda x: (x + x) / 2, tiny) == tiny).all()
+    assert (run(lambda x: x > 0, tiny)).all()
+    assert not (jax.jit(lambda x: x > 0)(tiny)).any()
+
+
+@pytest.mark.parametrize("way", ["scalars", "memory", "constants"])
+@pytest.mark.parametrize("dtype", [*WHOLE, "bool"])
+def test_whole_numbers_are_those_of_jax(dtype, way):
+    x, y = pairs(dtype, limits_of(dtype))
+    f = of_all(TRUTH if dtype == "bool" else WHOLE_NUMBERS)
+    got = run(lambda: f(x, y)) if way == "constants" else run(f, x, y, way=way)
+    assert_identical(got, jax.jit(f)(x, y))
+
+
+@pytest.mark.parametrize("way", ["scalars", "memory", "constants"])
+@pytest.mark.parametrize("dtype", KINDS)
+def test_conversions_are_those_of_jax(dtype, way):
+    """Too large numbers become the largest, NaN becomes 0."""
+    x = limits_of(dtype)
+    if dtype in ("int64", "uint64"):  # halfway between numbers of single precision
+        x = np.concatenate([x, np.array([2**60 + 2**36 + 1, 2**53 + 1, 2**25 + 1], dtype)])
+    if dtype == "float64":
+        x = np.concatenate([x, [1e300, 1 + 2.0**-24, 1 + 3 * 2.0**-24, 16777217.0]])
+        x = x[x != np.finfo(dtype).smallest_normal]
+
+    def f(x: Any) -> Any:
+        return {new: lax.convert_element_type(x, new) for new in KINDS}
+
+    got = run(lambda: f(x)) if way == "constants" else run(f, x, way=way)
+    assert_identical(got, jax.jit(f)(x))
+
+
+def function_values(dtype: str, n: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    sizes = [rng.normal(size=n), rng.normal(size=n) * 10, rng.normal(size=n) * 1e-5]
+    return np.concatenate([*sizes, rng.uniform(-1, 1, n), limits_of(dtype)]).astype(dtype)
+
+
+def assert_within(got: np.ndarray, want: np.ndarray, ulps: float, name: str) -> None:
+    with quiet():
+        want = want.astype(got.dtype)
+    apart = distance(got, want)
+    worst = int(np.argmax(apart))
+    assert apart[worst] <= ulps, f"{name}: {got[worst]!r} is not {want[worst]!r}"
+
+
+@pytest.mark.parametrize("way", ["scalars", "memory", "constants"])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_functions_are_right_to_the_last_bits(dtype, way):
+    """By functions of more precision; XLA's approximations are not always as near."""
+    x = function_values(dtype, 12, 1)
+    f = of_all(FUNCTIONS, 0)
+    got = run(lambda: f(x)) if way == "constants" else run(f, x, way=way)
+    with quiet():
+        want = {name: wider(function)(x) for name, (_, function) in FUNCTIONS.items()}
+    for name in FUNCTIONS:
+        assert_within(got[name], want[name], 4, name)
+
+
+@pytest.mark.parametrize("way", ["scalars", "memory", "constants"])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_functions_of_two_numbers_are_right_to_the_last_bits(dtype, way):
+    x, y = pairs(dtype, np.concatenate([limits_of(dtype), [0.3, -0.7, 11.0, -3.0]]).astype(dtype))
+    f = of_all(TWO, 0)
+    got = run(lambda: f(x, y)) if way == "constants" else run(f, x, y, way=way)
+    with quiet():
+        for name, (_, function) in TWO.items():
+            want = np.where(np.isinf(x), function(x, y), wider(function)(x, y))
+            assert_within(got[name], want, 2, name)
+
+
+@pytest.mark.parametrize("way", ["scalars", "memory"])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_functions_are_those_of_jax(dtype, way):
+    """NaN, infinities and zeros in the same places, numbers to a few digits less than all."""
+    x = function_values(dtype, 12, 2)
+    x = x[np.abs(x) < np.finfo(dtype).max]  # XLA's tan and expm1 there are not the functions
+    f = of_all(FUNCTIONS, 0)
+    rtol = 1e-13 if dtype == "float64" else 2e-5
+    least = np.finfo(dtype).smallest_normal
+    assert_close(run(f, x, way=way), jax.jit(f)(x), rtol=rtol, atol=least)
+
+
+@pytest.mark.parametrize("way", ["scalars", "memory", "constants"])
+def test_functions_of_double_precision_only(way):
+    x, y = pairs("float64", np.concatenate([limits_of("float64"), denormals("float64"), [0.3]]))
+
+    def f(x: Any, y: Any) -> Any:
+        return lax.nextafter(x, y), lax.erf(x), lax.erfc(x)
+
+    got = run(lambda: f(x, y)) if way == "constants" else run(f, x, y, way=way)
+    with quiet():
+        assert_identical(got[0], np.nextafter(x, y))
+    assert_within(got[1], scipy.special.erf(x), 2, "erf")
+    assert_within(got[2], scipy.special.erfc(x), 4, "erfc")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint16", "int64"])
+def test_exponents_may_be_whole_numbers(dtype):
+    x = np.array([1.5, -2.0, 0.0, -0.0, 3.0, np.inf])
+    y = np.array([3, 2, 0, 5, 7, 1], dtype)
+    assert_close(run(lax.pow, x, y), jax.jit(lax.pow)(x, y))
+    assert_close(run(lambda: lax.pow(x, y)), jax.jit(lax.pow)(x, y))
+
+
+def test_known_zeros_and_ones_disappear():
+    """So a known zero also hides what is not finite: what the compiler is allowed to do."""
+    x = np.array([np.nan, np.inf, -0.0, 2.0])
+    product, total, quotient = run(lambda x: (x * 0.0, x + 0.0, 0.0 / x), x)
+    assert_identical(product, np.zeros(4))
+    assert_equal(total, x)
+    assert_identical(quotient, np.zeros(4))
+    assert_identical(run(lambda x: (x * 1.0, x / 1.0, x - 0.0), x), (x, x, x))
+    assert_equal(run(lambda x: (x * -1.0, 0.0 - x, 1.0 - (-x)), x), (-x, -x, 1 + x))
+
+
+# -- every primitive ----------------------------------------------------------------------------
+
+
+class Case(NamedTuple):
+    """A function, its arguments, and how its results are compared with those of JAX."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    compare: Callable[[Any, Any], None] = assert_identical
+
+
+CASES: dict[str, Callable[[Draw], Case]] = {}
+
+
+def case(make: Callable[[Draw], Case]) -> Callable[[Draw], Case]:
+    CASES[make.__name__] = make
+    return make
+
+
+def entrywise(table: dict[str, Any], dtypes: Any, which: tuple[int, ...] = ()) -> Any:
+    def make(draw: Draw) -> Case:
+        shape, dtype = draw.shape(), draw.one_of(dtypes)
+        wild = dtype not in FLOATS
+        x, y = draw.array(shape, dtype, wild), draw.array(shape, dtype, wild)
+        return Case(of_all(table, *which), (x, y), assert_equal)
+
+    return make
+
+
+CASES["arithmetic"] = entrywise({**EXACT, **NEARLY_EXACT}, FLOATS, (0,))
+CASES["whole numbers"] = entrywise(WHOLE_NUMBERS, WHOLE)
+CASES["truth"] = entrywise(TRUTH, ["bool"])
+
+
+@case
+def functions(draw: Draw) -> Case:
+    x = draw.array(draw.shape(), "float64", wild=False)
+    y = draw.array(x.shape, "float64", wild=False)
+
+    def f(x: Any, y: Any) -> Any:
+        others = lax.erf(x), lax.erfc(x), lax.nextafter(x, y)
+        return of_all(FUNCTIONS, 0)(x), of_all(TWO, 0)(x, y), others
+
+    return Case(f, (x, y), assert_close)
+
+
+@case
+def single_numbers_with_arrays(draw: Draw) -> Case:
+    x = draw.array(draw.shape(), "float64")
+    most, which = draw.array((), "float64", wild=False), draw.array((), "bool")
+
+    def f(x: Any, most: Any, which: Any) -> Any:
+        chosen = lax.select_n(which, x, jnp.full_like(x, 2))
+        return lax.clamp(-1.0, x, most), chosen, x < most, x.astype(np.int32)
+
+    return Case(f, (x, most, which), assert_equal)
+
+
+@case
+def several_choices(draw: Draw) -> Case:
+    x = draw.array(draw.shape())
+    which = draw.rng.integers(0, 3, x.shape).astype(np.int32)
+    return Case(lambda which, x: lax.select_n(which, x, x[::-1] if x.ndim else x, x), (which, x))
+
+
+@case
+def reshape(draw: Draw) -> Case:
+    x = draw.array(draw.shape())
+    new = draw.one_of([(x.size,), (1, x.size, 1), x.shape[::-1]])
+
+    def f(x: Any) -> Any:
+        return lax.reshape(x, new), lax.squeeze(x[None], (0,)), lax.expand_dims(x, (0,))
+
+    return Case(f, (x,))
+
+
+@case
+def transpose(draw: Draw) -> Case:
+    x = draw.array(draw.shape(1))
+    order = tuple(draw.rng.permutation(x.ndim).tolist())
+    return Case(lambda x: lax.transpose(x, order), (x,))
+
+
+@case
+def rev(draw: Draw) -> Case:
+    x = draw.array(draw.shape())
+    axes = tuple(d for d in range(x.ndim) if draw.upto(1))
+    return Case(lambda x: lax.rev(x, axes), (x,))
+
+
+@case
+def broadcast_in_dim(draw: Draw) -> Case:
+    shape = draw.shape(1, 4)
+    axes = tuple(d for d in range(len(shape)) if draw.upto(1))
+    x = draw.array([draw.one_of([1, shape[d]]) for d in axes])
+    return Case(lambda x: lax.broadcast_in_dim(x, shape, axes), (x,))
+
+
+@case
+def slices(draw: Draw) -> Case:
+    x = draw.array(draw.shape())
+    begin = [draw.upto(n) for n in x.shape]
+    end = [b + draw.upto(n - b) for b, n in zip(begin, x.shape, strict=True)]
+    steps = [draw.one_of([1, 1, 2, 3]) for _ in x.shape]
+    return Case(lambda x: (lax.slice(x, begin, end, steps), lax.slice(x, begin, end)), (x,))
+
+
+@case
+def concatenate(draw: Draw) -> Case:
+    shape, dtype = draw.shape(1), draw.one_of(KINDS)
+    axis = draw.upto(len(shape) - 1)
+    shapes = [(*shape[:axis], draw.upto(3), *shape[axis + 1 :]) for _ in range(3)]
+    parts = tuple(draw.array(s, dtype) for s in shapes)
+    return Case(lambda *parts: lax.concatenate(parts, axis), parts)
+
+
+@case
+def stack_and_unstack(draw: Draw) -> Case:
+    x = draw.array(draw.shape(1))
+    axis = draw.upto(x.ndim - 1)
+    return Case(lambda x: (jnp.stack([x, x[::-1]], axis), jnp.unstack(x, axis=axis)), (x,))
+
+
+@case
+def split(draw: Draw) -> Case:
+    x = draw.array(draw.shape(1))
+    axis = draw.upto(x.ndim - 1)
+    first = draw.upto(x.shape[axis])
+    return Case(lambda x: lax.split(x, (first, x.shape[axis] - first), axis), (x,))
+
+
+@case
+def tile(draw: Draw) -> Case:
+    x = draw.array(draw.shape(1, 2))
+    reps = tuple(draw.upto(3) for _ in x.shape)
+    return Case(lambda x: jnp.tile(x, reps), (x,))
+
+
+@case
+def iota(draw: Draw) -> Case:
+    shape, dtype = draw.shape(1), draw.one_of([*FLOATS, *WHOLE])
+    axis = draw.upto(len(shape) - 1)
+    return Case(lambda: lax.broadcasted_iota(np.dtype(dtype), shape, axis), ())
+
+
+@case
+def pad(draw: Draw) -> Case:
+    x = draw.array(draw.shape(empty=False))
+    config = [(draw.upto(4) - 2, draw.upto(4) - 2, draw.upto(2)) for _ in x.shape]
+    config = [
+        c if n + c[0] + c[1] + (n - 1) * c[2] >= 0 else (0, 0, 0) for c, n in zip(config, x.shape)
+    ]
+    return Case(lambda x, fill: lax.pad(x, fill, config), (x, draw.array((), str(x.dtype))))
+
+
+@case
+def unchanged(draw: Draw) -> Case:
+    def f(x: Any) -> Any:
+        y = lax.with_sharding_constraint(x, jax.sharding.SingleDeviceSharding(jax.devices()[0]))
+        marked = eqxi.nondifferentiable_backward(eqxi.nonbatchable(y))
+        return jnp.copy(x), lax.stop_gradient(y), lax.optimization_barrier(x), marked
+
+    return Case(f, (draw.array(draw.shape()),))
+
+
+@case
+def unvmapped(draw: Draw) -> Case:
+    x = draw.array(draw.shape(empty=False), "float64", wild=False)
+    return Case(
+        lambda x: (eqxi.unvmap_any(x > 3), eqxi.unvmap_all(x > -9), eqxi.unvmap_max(x)), (x,)
+    )
+
+
+@case
+def platform(draw: Draw) -> Case:
+    x = draw.array(draw.shape())
+    return Case(
+        lambda x: lax.platform_dependent(x, cpu=lambda x: ~(x < x), default=lambda x: x < x), (x,)
+    )
+
+
+@case
+def dynamic_slice(draw: Draw) -> Case:
+    x = draw.array(draw.shape(1))
+    sizes = [draw.upto(n) for n in x.shape]
+    dtype = draw.one_of(["int64", "int32", "uint64"])
+    begin = [np.asarray(draw.index((), n), dtype) for n in x.shape]
+    if dtype == "uint64":
+        begin = [draw.one_of([b, np.uint64(2**64 - 3)]) for b in begin]
+    return Case(lambda x, *begin: lax.dynamic_slice(x, begin, sizes), (x, *begin))
+
+
+@case
+def dynamic_update_slice(draw: Draw) -> Case:
+    x = draw.array(draw.shape(1))
+    new = draw.array([draw.upto(n) for n in x.shape], str(x.dtype))
+    begin = [np.asarray(draw.index((), n), "int64") for n in x.shape]
+
+    def f(x: Any, new: Any, *begin: Any) -> Any:
+        known = [1] * x.ndim
+        return lax.dynamic_update_slice(x, new, begin), lax.dynamic_update_slice(x, new, known)
+
+    return Case(f, (x, new, *begin))
+
+
+@case
+def gather(draw: Draw) -> Case:
+    x = draw.array(draw.shape(1, empty=False))
+    i = draw.index(draw.shape(0, 2), x.shape[0])
+    known = np.arange(-1, x.shape[0] + 1)
+    fill = {"b": True, "f": 7.5}.get(x.dtype.kind, 7)
+
+    def f(x: Any, i: Any) -> Any:
+        at, last = x.at[i], x[..., i % x.shape[-1]]
+        plain = [at.get(mode="fill"), at.get(mode="clip"), x[i], x[known]]
+        return [*plain, at.get(mode="fill", fill_value=fill), last, x[i % 2][..., None]]
+
+    return Case(f, (x, i))
+
+
+@case
+def gather_of_several(draw: Draw) -> Case:
+    """Windows, and indices for each member of a batch."""
+    x = draw.array((3, 4, draw.upto(3) + 2))
+    i, j = draw.index((3,), 4), draw.index((3,), 3)
+    i, j = i.astype("int64"), j.astype("int64")
+
+    def f(x: Any, i: Any, j: Any) -> Any:
+        windows = jax.vmap(lambda i, j: lax.dynamic_slice(x, (i, j, 0), (2, 3, 1)))(i, j)
+        own = jax.vmap(lambda x, i: lax.dynamic_slice(x, (i, 1), (2, 1)))(x, i)
+        return windows, own, jnp.take_along_axis(x, j[:, None, None] % 4, axis=1), x[i, j]
+
+    return Case(f, (x, i, j))
+
+
+def _updates(draw: Draw, kinds: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    x = draw.whole(draw.shape(1, empty=False), 0, 9, draw.one_of(kinds))
+    i = draw.index((draw.upto(4),), x.shape[0])
+    return x, i, draw.whole((*i.shape, *x.shape[1:]), 0, 5, str(x.dtype))
+
+
+@case
+def scatter(draw: Draw) -> Case:
+    x, i, new = _updates(draw, KINDS)
+    order = draw.rng.permutation(x.shape[0])[: len(i)]
+
+    def f(x: Any, i: Any, new: Any) -> Any:
+        one = {mode: x.at[i[0]].set(new[0], mode=mode) for mode in ("drop", "clip") if len(i)}
+        return one, x.at[jnp.asarray(order)].set(new[: len(order)]), x.at[1:].set(x[0])
+
+    return Case(f, (x, i, new))
+
+
+@case
+def scatter_with(draw: Draw) -> Case:
+    x, i, new = _updates(draw, ["float64", "int32", "uint8", "float32"])
+
+    def f(x: Any, i: Any, new: Any) -> Any:
+        at, known = x.at[i], x.at[np.arange(len(new)) % 2]
+        out = [at.add(new), at.subtract(new), at.multiply(new), at.min(new), at.max(new)]
+        return out, at.add(new, mode="clip"), known.add(new), known.max(new)
+
+    return Case(f, (x, i, new))
+
+
+@case
+def scatter_of_several(draw: Draw) -> Case:
+    x = draw.whole((3, 4, draw.upto(2) + 2))
+    i, new = draw.index((3,), 4).astype("int64"), draw.whole((3, 2, 2))
+
+    def f(x: Any, i: Any, new: Any) -> Any:
+        update = jax.vmap(lambda x, i, new: lax.dynamic_update_slice(x, new, (i, 0)))
+        return update(x, i, new), jax.vmap(lambda x, i: x.at[i].add(x[0]))(x, i)
+
+    return Case(f, (x, i, new))
+
+
+@case
+def reductions(draw: Draw) -> Case:
+    x = draw.whole(draw.shape(), -3, 4, draw.one_of(["float64", "float32", "int64", "int8"]))
+    axes = tuple(d for d in range(x.ndim) if draw.upto(1))
+    return Case(lambda x: (jnp.sum(x, axes), jnp.prod(x, axes, dtype=x.dtype)), (x,), assert_equal)
+
+
+@case
+def largest_and_smallest(draw: Draw) -> Case:
+    x = draw.array(draw.shape(1, empty=False))
+    axes = tuple(d for d in range(x.ndim) if draw.upto(1))
+    axis = draw.upto(x.ndim - 1)
+    index = np.dtype(draw.one_of(["int32", "int64"]))
+
+    def f(x: Any) -> Any:
+        places = lax.argmax(x, axis, index), lax.argmin(x, axis, index)
+        return jnp.max(x, axes), jnp.min(x, axes), places
+
+    return Case(f, (x,), assert_equal)
+
+
+@case
+def reductions_of_bits(draw: Draw) -> Case:
+    x = draw.array(draw.shape(), draw.one_of([*WHOLE, "bool"]))
+    axes = tuple(d for d in range(x.ndim) if draw.upto(1))
+    both = lambda x: (lax.reduce_and(x, axes), lax.reduce_or(x, axes))  # noqa: E731
+    return Case(lambda x: (*both(x), lax.reduce_xor(x, axes)), (x,))
+
+
+@case
+def cumulative(draw: Draw) -> Case:
+    x = draw.whole(draw.shape(1), -3, 4, draw.one_of(["float64", "int32"]))
+    y = draw.array(x.shape, "float64")
+    axis, back = draw.upto(x.ndim - 1), bool(draw.upto(1))
+
+    def f(x: Any, y: Any) -> Any:
+        totals = lax.cumsum(x, axis, back), lax.cumprod(x, axis, back)
+        return totals, lax.cummax(y, axis, back), lax.cummin(y, axis, back)
+
+    return Case(f, (x, y), assert_equal)
+
+
+@case
+def sort(draw: Draw) -> Case:
+    x = draw.array(draw.shape(1, 2))
+    axis = draw.upto(x.ndim - 1)
+    return Case(lambda x: (lax.sort(x, axis), jnp.argsort(x, axis, stable=True)), (x,))
+
+
+@case
+def dot_general(draw: Draw) -> Case:
+    batch, inner = (3,) * draw.upto(1), (2, 4)[: draw.upto(2)]
+    left, right = draw.shape(0, 1), draw.shape(0, 1)
+    dtype = draw.one_of(["float64", "float32", "int64", "int16"])
+    x = draw.whole((*batch, *left, *inner), dtype=dtype)
+    y = draw.whole((*inner, *right, *batch), dtype=dtype)
+    n, m = len(batch) + len(left), len(inner) + len(right)
+    contracted = tuple(range(n, n + len(inner))), tuple(range(len(inner)))
+    dims = (contracted, (tuple(range(len(batch))), tuple(range(m, m + len(batch)))))
+    return Case(lambda x, y: lax.dot_general(x, y, dims), (x, y), assert_equal)
+
+
+@case
+def factorisations(draw: Draw) -> Case:
+    n = draw.upto(6)
+    A = draw.array((n, n), "float64", wild=False) + 4 * np.eye(n)[draw.rng.permutation(n)]
+    b = draw.array((n, draw.upto(3)), "float64", wild=False)
+    lower, turned, unit = (bool(draw.upto(1)) for _ in range(3))
+
+    def f(A: Any, b: Any) -> Any:
+        packed, exchanges, order = lax.linalg.lu(A)
+        triangle = A + 9 * jnp.eye(n)
+        options = {"left_side": True, "lower": lower, "transpose_a": turned}
+        x = lax.linalg.triangular_solve(triangle, b, unit_diagonal=unit, **options)
+        return packed, exchanges, order, x, lax.linalg.cholesky(A @ A.T + jnp.eye(n))
+
+    return Case(f, (A, b), partial(assert_close, rtol=1e-9, atol=1e-9))
+
+
+@jax.custom_jvp
+def halved(x):
+    return x / 2
+
+
+halved.defjvp(lambda x, dx: (halved(*x), dx[0] / 2))
+
+
+@jax.custom_vjp
+def doubled(x):
+    return x * 2
+
+
+doubled.defvjp(lambda x: (doubled(x), None), lambda _, g: (2 * g,))
+
+
+@case
+def calls(draw: Draw) -> Case:
+    x = draw.whole(draw.shape())
+
+    def f(x: Any) -> Any:
+        again = jax.checkpoint(lambda x: x * x + 1)
+        kept = eqxi.select_if_vmap_p.bind(x.sum() > 0, x, x + 1)
+        return jax.jit(lambda x, y: (y, x - 1, y))(x, 3 * x), again(x), halved(x), doubled(x), kept
+
+    return Case(f, (x,), assert_equal)
+
+
+@case
+def linear_equations(draw: Draw) -> Case:
+    n = draw.upto(5) + 1
+    A, b = draw.array((n, n), "float64", wild=False), draw.array((n, 2), "float64", wild=False)
+    close = partial(assert_close, rtol=1e-8, atol=1e-8)
+    return Case(lambda A, b: jnp.linalg.solve(A + 20 * jnp.eye(n), b), (A, b), close)
+
+
+@case
+def loops(draw: Draw) -> Case:
+    x, n = draw.whole(draw.shape()), draw.upto(5)
+
+    def f(x: Any, n: Any) -> Any:
+        grown = lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * 2 - 1), (0, x))
+        rows = jnp.arange(4.0)
+        backwards = bool(n % 2) if isinstance(n, int) else False
+        return grown, lax.scan(lambda c, r: (c + r, c * r), x, rows, reverse=backwards)
+
+    return Case(f, (x, n), assert_equal)
+
+
+@case
+def branches(draw: Draw) -> Case:
+    x, which = draw.whole(draw.shape()), draw.upto(4) - 1
+
+    def f(x: Any, which: Any) -> Any:
+        ways = [lambda x: x + 1, lambda x: -x, lambda x: x * x * x - x]
+        return lax.switch(which, ways, x), lax.cond(which > 1, *ways[:2], x)
+
+    return Case(f, (x, which), assert_equal)
+
+
+@settings(max_examples=6)
+@given(seed=st.integers(0, 2**32))
+@pytest.mark.parametrize("name", CASES)
+def test_primitives_are_those_of_jax_on_random_shapes(name, seed):
+    function, args, compare = CASES[name](Draw(seed))
+    want = jax.jit(function)(*args)
+    for way in ("scalars", "loops in memory"):
+        compare(run(function, *args, way=way), want)
+    with quiet():
+        compare(run(lambda: function(*args)), want)
+
+
+@pytest.mark.slow
+@settings(max_examples=100)
+@given(seed=st.integers(0, 2**32))
+@pytest.mark.parametrize("name", CASES)
+def test_primitives_are_those_of_jax_on_many_random_shapes(name, seed):
+    function, args, compare = CASES[name](Draw(seed))
+    want = jax.jit(function)(*args)
+    for way in WAYS:
+        compare(run(function, *args, way=way), want)
+
+
+def primitives_in(jaxpr: Any) -> set[str]:
+    found = set()
+    for eqn in jaxpr.eqns:
+        found |= {eqn.primitive.name}.union(*map(primitives_in, lowering.inner_jaxprs(eqn)))
+    return found
+
+
+# Names that primitives have in other versions of JAX and Equinox.
+PASSING = {"copy_p", "nondifferentiable", "nontraceable", "pvary"}
+CALLED = {"pjit", "checkpoint", "core_call", "closed_call", "custom_vjp_call_jaxpr"}
+LIKE_RESHAPE = {"expand_dims"}
+
+
+def test_every_primitive_is_tested():
+    seen = set()
+    for make in CASES.values():
+        for seed in range(20):
+            function, args, _ = make(Draw(seed))
+            seen |= primitives_in(jax.make_jaxpr(function)(*args).jaxpr)
+    known = {*lowering.RULES, *lowering.CALLS, "while", "scan", "cond", "custom_linear_solve"}
+    assert known - seen == PASSING | CALLED | LIKE_RESHAPE
+
+
+@pytest.mark.parametrize("name", sorted(PASSING))
+def test_primitives_of_other_versions_pass_an_array_on(name):
+    primitive = jax.extend.core.Primitive(name)
+    primitive.def_abstract_eval(lambda x: x)
+    x = np.arange(5.0)
+    for way in WAYS:
+        assert_identical(run(primitive.bind, x, way=way), x)
