@@ -1,8 +1,10 @@
 """What all tests share: a compilation cache on disk, and reproducible property tests."""
 
+import gc
 import os
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 # Before JAX is imported, and kept between runs: compiling is most of what the tests' time goes to.
@@ -22,3 +24,16 @@ if _FLAG not in os.environ.get("XLA_FLAGS", ""):
 # The first example of a property test may have to compile, so there is no deadline.
 settings.register_profile("holonax", deadline=None, derandomize=True)
 settings.load_profile("holonax")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _forget_programs():
+    """Memory does not grow from file to file: what was compiled is on disk."""
+    yield
+    import jax
+
+    from holonax import loop
+
+    loop._compiled.cache_clear()
+    jax.clear_caches()
+    gc.collect()

@@ -25,8 +25,9 @@ from hypothesis import strategies as st
 from jax import lax
 
 import holonax  # noqa: F401  switches to double precision
-from holonax.compiler import algebra, arrays, counts, lowering, moving, native, primitives
+from holonax.compiler import algebra, arrays, counts, lowering, machine, moving, native, primitives
 from holonax.compiler import program as programs
+from holonax.compiler.executable import Program
 
 FLOATS = ("float64", "float32")
 WHOLE = tuple(f"{sign}int{n}" for sign in ("", "u") for n in (8, 16, 32, 64))
@@ -58,12 +59,18 @@ WAYS = {
 }
 
 
+def compiled(closed):
+    """A traced program, in the form in which it runs."""
+    text, layout = programs.written(closed)
+    return Program(machine.object_code(text, 1), layout)
+
+
 def run(function: Callable[..., Any], *args: Any, way: str = "scalars") -> Any:
     """What the compiled function returns; fails if the compiler does not take it."""
     leaves = [np.asarray(x) for x in jax.tree.leaves(args)]
     with limits(**WAYS[way]):
         closed, shape = jax.make_jaxpr(function, return_shape=True)(*args)
-        out = programs.compiled(closed)(leaves)
+        out = compiled(closed)(leaves)
     return jax.tree.unflatten(jax.tree.structure(shape), out)
 
 
@@ -499,7 +506,8 @@ def single_numbers_with_arrays(draw: Draw) -> Case:
 
     def f(x: Any, most: Any, which: Any) -> Any:
         chosen = lax.select_n(which, x, jnp.full_like(x, 2))
-        return lax.clamp(-1.0, x, most), chosen, x < most, x.astype(np.int32)
+        whole = lax.convert_element_type(x, np.int32)
+        return lax.clamp(-1.0, x, most), chosen, x < most, whole
 
     return Case(f, (x, most, which), assert_equal)
 
