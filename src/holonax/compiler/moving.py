@@ -131,37 +131,40 @@ def _concatenate(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     at = 0
     for x in args:
 
-        def put(index: list[Node], x: Array = x, at: int = at) -> None:
-            place = list(index)
-            place[axis] = b.apply("add", "i64", place[axis], b.index(at))
-            b.store(out.buffer, flat_index(b, place, shape), low.a.entry(x, index))
+        def place(index: Sequence[Node], at: int = at) -> list[Node]:
+            moved = b.apply("add", "i64", index[axis], b.index(at))
+            return [*index[:axis], moved, *index[axis + 1 :]]
 
-        if not is_large(x):
-            for index in np.ndindex(*x.shape):
-                put([b.index(i) for i in index])
-        else:
-            low.a.for_each(x.shape, put)
+        _put(low, out, x, place)
         at += x.shape[axis]
     return out
 
 
+def _put(
+    low: Lowering, out: Stored, x: Array, place: Callable[[Sequence[Node]], list[Node]]
+) -> None:
+    """Entries of `x` into an array in memory."""
+    b = low.b
+
+    def put(index: Sequence[Node]) -> None:
+        b.store(out.buffer, flat_index(b, place(index), out.shape), low.a.entry(x, index))
+
+    if not is_large(x):
+        for index in np.ndindex(*x.shape):
+            put([b.index(i) for i in index])
+    else:
+        low.a.for_each(x.shape, put)
+
+
 @rule("stack")
 def _stack(low: Lowering, eqn: Any, args: list[Array]) -> Array:
-    shape, axis, b = eqn.outvars[0].aval.shape, eqn.params.get("axis", 0), low.b
+    shape, axis = eqn.outvars[0].aval.shape, eqn.params.get("axis", 0)
     if math.prod(shape) <= SMALL:
         return np.stack([low.a.small(x) for x in args], axis=axis)
     out = Stored(low.a.new_buffer(kind_of(eqn.outvars[0].aval.dtype), math.prod(shape)), shape)
     for k, x in enumerate(args):
-
-        def put(index: list[Node], x: Array = x, k: int = k) -> None:
-            place = [*index[:axis], b.index(k), *index[axis:]]
-            b.store(out.buffer, flat_index(b, place, shape), low.a.entry(x, index))
-
-        if is_large(x):
-            low.a.for_each(x.shape, put)
-        else:
-            for index in np.ndindex(*x.shape):
-                put([b.index(i) for i in index])
+        at = low.b.index(k)
+        _put(low, out, x, lambda index, at=at: [*index[:axis], at, *index[axis:]])
     return out
 
 
@@ -205,15 +208,43 @@ def _empty(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 @rule("pad")
 def _pad(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     config, shape = eqn.params["padding_config"], eqn.outvars[0].aval.shape
-    if math.prod(shape) > SMALL:
-        raise Unsupported("a large array that is padded")
     fill = low.a.scalar(args[1])
+    if math.prod(shape) > SMALL:
+        return _padded(low, args[0], fill, config, shape)
     x = low.a.small(args[0])
     out = np.full(shape, fill, dtype=object)
     for index in np.ndindex(*x.shape):
         place = [lo + i * (step + 1) for i, (lo, _, step) in zip(index, config, strict=True)]
         if all(0 <= p < n for p, n in zip(place, shape, strict=True)):
             out[tuple(place)] = x[index]
+    return out
+
+
+def _padded(low: Lowering, x: Array, fill: Node, config: Any, shape: Sequence[int]) -> Array:
+    b, kind = low.b, fill.kind
+    out = Stored(low.a.own(low.a.delayed(kind, shape, lambda index: fill, (), fill), kind), shape)
+    # per axis: the first entry that is not cut off, how many there are, their steps
+    first = [max(0, -(lo // (step + 1))) for lo, _, step in config]
+    ends = [(n - 1 - lo) // (step + 1) + 1 for n, (lo, _, step) in zip(shape, config, strict=True)]
+    sizes = [min(n, end) - k for n, end, k in zip(x.shape, ends, first, strict=True)]
+    if min(sizes) <= 0:
+        return out
+
+    def source(index: Sequence[Node]) -> list[Node]:
+        return [b.apply("add", "i64", i, b.index(k)) for i, k in zip(index, first, strict=True)]
+
+    def place(index: Sequence[Node]) -> list[Node]:
+        scaled = [
+            b.apply("mul", "i64", i, b.index(step + 1))
+            for i, (_, _, step) in zip(source(index), config, strict=True)
+        ]
+        return [
+            b.apply("add", "i64", i, b.index(lo))
+            for i, (lo, _, _) in zip(scaled, config, strict=True)
+        ]
+
+    inside = tuple(slice(k, k + n) for k, n in zip(first, sizes, strict=True))
+    _put(low, out, moved(low, x, sizes, lambda x: x[inside], source), place)
     return out
 
 
