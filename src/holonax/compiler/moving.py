@@ -195,6 +195,14 @@ def _iota(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     return low.a.small_of(kind, np.broadcast_to(along, shape))
 
 
+@rule("empty", "empty2")
+def _empty(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+    shape, zero = eqn.outvars[0].aval.shape, low.b.const(kind_of(eqn.outvars[0].aval.dtype), 0)
+    if math.prod(shape) > SMALL:
+        return low.a.delayed(zero.kind, shape, lambda index: zero, (), zero)
+    return np.full(shape, zero, dtype=object)
+
+
 @rule("pad")
 def _pad(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     config, shape = eqn.params["padding_config"], eqn.outvars[0].aval.shape
