@@ -421,7 +421,9 @@ def _scatter(low: Lowering, eqn: Any, args: list[Any]) -> Array:
                 given = low.a.entry(indices, [*outer, b.index(k)])
                 start = b.convert(given, "i64")
                 where = clamped(low, given, shape[d] - sizes[d])
-                if mode == "FILL_OR_DROP":
+                if (
+                    mode != "CLIP"
+                ):  # XLA drops the others even if it was promised that there are none
                     good = b.apply("and", "b1", good, b.compare("eq", "i64", where, start))
             elif d in dims.operand_batching_dims:
                 k = dims.operand_batching_dims.index(d)
