@@ -1064,6 +1064,7 @@ def test_members_of_a_batch_leave_a_loop_at_different_times():
 
 def test_long_rows_of_operations_on_large_arrays(monkeypatch):
     monkeypatch.setattr(lowering, "WIDE_FROM", (10**9, 10**9))  # else they are left to XLA
+
     def f(x):
         for k in range(300):
             x = jnp.flip(x) * 1.001 + 0.1 * k

@@ -222,7 +222,9 @@ def _pad(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 
 def _padded(low: Lowering, x: Array, fill: Node, config: Any, shape: Sequence[int]) -> Array:
     b, kind = low.b, fill.kind
-    out = Stored(low.a.own(low.a.delayed(kind, shape, lambda index: fill, (), fill), kind), shape)
+    out = Stored(
+        low.a.own(low.a.delayed(kind, shape, lambda index: fill, (), fill), kind), tuple(shape)
+    )
     # per axis: the first entry that is not cut off, how many there are, their steps
     first = [max(0, -(lo // (step + 1))) for lo, _, step in config]
     ends = [(n - 1 - lo) // (step + 1) + 1 for n, (lo, _, step) in zip(shape, config, strict=True)]
@@ -421,9 +423,8 @@ def _scatter(low: Lowering, eqn: Any, args: list[Any]) -> Array:
                 given = low.a.entry(indices, [*outer, b.index(k)])
                 start = b.convert(given, "i64")
                 where = clamped(low, given, shape[d] - sizes[d])
-                if (
-                    mode != "CLIP"
-                ):  # XLA drops the others even if it was promised that there are none
+                # XLA drops those out of range even if it was promised that there are none
+                if mode != "CLIP":
                     good = b.apply("and", "b1", good, b.compare("eq", "i64", where, start))
             elif d in dims.operand_batching_dims:
                 k = dims.operand_batching_dims.index(d)
