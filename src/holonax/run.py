@@ -146,6 +146,9 @@ def follow(
                 return ended
             if storage is not None:
                 storage.maybe(run, (formulation, integrator), None)
+                if storage.full:
+                    run.states.last(run.t, (run.q, run.v))
+                    return Outcome("interrupt", run.t)
 
 
 def leave(run: Run, formulation: Any, integrator: Any, state: Any) -> None:
@@ -408,7 +411,7 @@ def _until_event(
             write = storage.checkpoint if stop.asked else storage.maybe
             write(run, stretch.method, stretch.state)
         _report(run)
-        if stop.asked:
+        if stop.asked or (storage is not None and storage.full):
             return stretch.finish(interrupted=True)
         if paused:
             return Outcome("pause", run.t, state=stretch.state), None
