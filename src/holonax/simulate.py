@@ -160,7 +160,7 @@ def simulate(
     if method is not None and rtol is not None:
         run.auto = new_auto(run, rtol)
     if storage is not None:
-        run.limit = _FEW
+        run.limit, run.brief = _FEW, True
         storage.begin(run, (formulation, integrator), {**given, "events": request.events})
     return _completed(run, formulation, integrator, storage)
 
