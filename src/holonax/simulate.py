@@ -108,7 +108,8 @@ def simulate(
     - `events`: what to look for on the way, and what happens then; see `Event`.
     - `progress`: True prints a line twice a second at most; a function is given a `Progress`.
     - `checkpoint`: a directory to which the run is written every `checkpoint_every` seconds, so
-      that `resume` can go on from there, to the last bit as if nothing had happened.
+      that `resume` can go on from there, to the last bit as if nothing had happened. A new or
+      empty one, or that of an earlier run, which is replaced.
     - `store`: a directory to which saved states are written as the run goes, so that memory does
       not grow with it; `result.t`, `q` and `v` are then arrays on disk. May be the same one.
 
@@ -260,7 +261,8 @@ def resume(
             return _result(run, loaded.outcome, storage)
         finally:
             storage.close()
-    return _completed(run, *loaded.method, storage, loaded.state)
+    chosen, stepper = loaded.method
+    return _completed(run, chosen, stepper, storage, loaded.state)
 
 
 def _reporter(progress: Any) -> Any:
@@ -277,6 +279,8 @@ def _reporter(progress: Any) -> Any:
 def _result(run: Run, outcome: Outcome, storage: Storage | None) -> Result:
     """What a run has computed, whichever way it ended."""
     request, steps, start = run.request, run.steps, run.start
+    if run.states.latest == -np.inf:  # ended before the first time that was asked for
+        run.states.last(run.t, (run.q, run.v))
     arrays = run.states.arrays() if storage is None else storage.arrays(run.states)
     trouble = "" if storage is None else storage.trouble
     status = outcome.kind
@@ -289,9 +293,10 @@ def _result(run: Run, outcome: Outcome, storage: Storage | None) -> Result:
     if outcome.kind == "failure":
         status, message = _failure(run, outcome)
     if storage is not None and storage.full and outcome.kind == "interrupt":
-        status, message = "storage", (
-            f"stopped at t = {outcome.t:g} s after {steps} steps, since {trouble} All states before "
-            "it are returned"
+        status = "storage"
+        message = (
+            f"stopped at t = {outcome.t:g} s after {steps} steps, since {trouble} All states "
+            "before it are returned"
         )
     elif trouble:
         message += f"; {trouble.rstrip('.')}"

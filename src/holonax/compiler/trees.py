@@ -40,6 +40,7 @@ def described(tree: Any) -> Any:
 
 
 def name_of(kind: type) -> str:
+    """What `class_named` finds a class by; raises `Undescribed` for one of another package."""
     if kind.__module__.partition(".")[0] not in _PACKAGES or "<" in kind.__qualname__:
         raise Undescribed(kind.__qualname__)
     return f"{kind.__module__}:{kind.__qualname__}"

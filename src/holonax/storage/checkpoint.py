@@ -6,6 +6,7 @@ than an interval.
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 import warnings
@@ -146,6 +147,7 @@ class Storage:
                 f"{remedy(error)}"
             )
             self.full = self.forget
+            self._due = time.monotonic() + (self.every or 0.0)
             if not told and not self.full:
                 warnings.warn(
                     f"simulate: at t = {run.t:g} s {self.trouble} The run goes on without.",
@@ -192,10 +194,8 @@ class Storage:
         """All states of a run: arrays on disk if it keeps none in memory, and there is room."""
         if not self.forget:
             return states.arrays()
-        try:
+        with contextlib.suppress(OSError):  # then they are still in memory
             self.flush(states)
-        except OSError:
-            pass  # they are still in memory
         try:
             out = self._files.gathered(states.parts)
             return {**out, "solved": (None,) * len(states.legs), "legs": tuple(states.legs)}

@@ -46,12 +46,21 @@ def checked_path(owner: str, option: str, path: Any) -> Path:
             f"{owner}: {option}={shown(path)} is not a path. Give the name of a directory."
         )
     name = os.fspath(path)
-    if not isinstance(name, str) or not name.strip() or "\0" in name:
+    if not isinstance(name, str) or not name.strip() or "\0" in name or not _is_encodable(name):
         raise ValueError(
             f"{owner}: {option}={shown(path)} names no directory. Give the name of one that is "
             "empty or does not exist yet."
         )
     return Path(name)
+
+
+def _is_encodable(name: str) -> bool:
+    """Whether the file system can hold a name."""
+    try:
+        os.fsencode(name)
+    except UnicodeError:
+        return False
+    return True
 
 
 class Folder:
@@ -72,8 +81,9 @@ class Folder:
     def claim(self) -> None:
         """Make the directory ours: a new or empty one, or one with our mark. Raises
         `StorageError` where it is somebody else's, in use, or not to be written to."""
-        made = not self.path.exists()
+        made = False
         try:
+            made = not self.path.exists()
             self.path.mkdir(parents=True, exist_ok=True)
             others = [x.name for x in self.path.iterdir() if not _is_passing(x.name)]
             if others and not self._is_marked():

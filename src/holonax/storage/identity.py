@@ -24,7 +24,7 @@ from ..system.base import System
 _ASIDE = {"name", "jvp_jaxpr_fun", "jvp_jaxpr_thunk", "fwd_jaxpr_thunk", "bwd", "ctx_mesh"}
 
 
-def traced(system: System, events: tuple[Event, ...], t: float, q: Any, v: Any) -> dict[str, str]:
+def traced(system: System, events: tuple[Event, ...], t: Any, q: Any, v: Any) -> dict[str, str]:
     """The programs of a system's and of events' functions, each as one number."""
     t, q, v = (np.asarray(x, dtype=float) for x in (t, q, v))
 

@@ -77,7 +77,9 @@ def _loaded(folder: Folder, given: dict[str, Any]) -> Loaded:
         again = {part: given.get(part, reader.read(said["given"][part])) for part in PARTS}
         run, method, state, outcome = reader.read(said["content"])
     except Spoilt as error:
-        raise StorageError(f"resume: the checkpoint in {folder.shown} is spoilt: {error}.") from None
+        raise StorageError(
+            f"resume: the checkpoint in {folder.shown} is spoilt: {error}."
+        ) from None
     except Missing as part:
         raise StorageError(_missing(said, str(part))) from None
     storage = Storage(folder, every=said["every"], forget=said["forget"])
@@ -203,7 +205,7 @@ def _check_programs(
         if said["jax"] != jax.__version__:
             version = f", or JAX does, which was {said['jax']} and is {jax.__version__}"
         raise StorageError(
-            f"resume: this is not the run that was begun: a function computes something else "
-            f"({listed(other)}{version}). Give functions as they were given to simulate, or begin a "
-            "new run with simulate."
+            "resume: this is not the run that was begun: a function computes something else "
+            f"({listed(other)}{version}). Give functions as they were given to simulate, or begin "
+            "a new run with simulate."
         )

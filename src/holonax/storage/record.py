@@ -3,8 +3,8 @@
 Named tuples, dataclasses and equinox modules of this package are written as the name of their class
 and their fields, and made again without calling anything. An object that occurs twice is written
 once, so that it is one object again. What else there is (functions, and classes and objects of the
-user's own) is left out: it belongs to a `part` of what the caller has given, and is taken from there
-by its number when the run is resumed.
+user's own) is left out: it belongs to a `part` of what the caller has given, and is taken from
+there by its number when the run is resumed.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ class Writer:
         return self._node(thing)
 
     def _node(self, x: Any) -> Any:
-        kind = type(x)
+        kind: Any = type(x)
         if x is None or kind in (bool, int, str):
             return x
         if kind is float:
             return x if math.isfinite(x) else {"float": str(x)}
-        if isinstance(x, (np.ndarray, np.generic, jax.Array)) and x.dtype.kind in _NUMBERS:
-            label = "jax" if isinstance(x, jax.Array) else "numpy"
-            return {"scalar" if isinstance(x, np.generic) else label: self._array(x)}
+        label = _array_kind(x)
+        if label is not None:
+            return {label: self._array(x)}
         if kind in (tuple, list):
             return {kind.__name__: [self._node(y) for y in x]}
         if kind is dict:
@@ -120,6 +120,14 @@ class Writer:
             numbers = [y for y in leaves if isinstance(y, (np.ndarray, jax.Array, float, int))]
             return {**node, "numbers": [self._node(y) for y in numbers]}
         return node
+
+
+def _array_kind(x: Any) -> str | None:
+    """What to call an array of numbers: which come back as they were."""
+    for kind, label in ((jax.Array, "jax"), (np.ndarray, "numpy"), (np.generic, "scalar")):
+        if isinstance(x, kind) and x.dtype.kind in _NUMBERS:
+            return label
+    return None
 
 
 class Missing(Exception):
@@ -234,9 +242,9 @@ class _Comparison:
 
     def of(self, a: Any, b: Any, path: str) -> Iterator[str]:
         if not isinstance(a, dict) or not isinstance(b, dict) or a.keys() != b.keys():
-            array = self._number(self._old, a), self._number(self._new, b)
-            if array[0] is not None and array[1] is not None:
-                yield from _numbers(*array, path)
+            x, y = self._array(self._old, a), self._array(self._new, b)
+            if x is not None and y is not None:
+                yield from _numbers(x, y, path)
             elif type(a) is not type(b) or a != b:
                 yield f"{path} is {_said(b)}, it was {_said(a)}"
             return
@@ -275,7 +283,7 @@ class _Comparison:
             yield f"{path} is {_said(b)}, it was {_said(a)}"
 
     @staticmethod
-    def _number(record: Record, node: Any) -> np.ndarray | None:
+    def _array(record: Record, node: Any) -> np.ndarray | None:
         """A node as an array, if it is one: numpy's and JAX's are the same numbers."""
         match node:
             case {"numpy": int(k)} | {"jax": int(k)} | {"scalar": int(k)}:

@@ -98,7 +98,7 @@ def _begin(file: Any, rows: np.ndarray, total: int) -> None:
 
 
 def _parts(legs: Any, arrays: list[np.ndarray]) -> Iterator[Part]:
-    rest = iter(arrays)
+    rest: Iterator[Any] = iter(arrays)
     for leg, full in legs:
         ts = next(rest)
         if full:
