@@ -743,5 +743,5 @@ def test_kills_lose_an_interval_at_most_and_change_no_bit(tmp_path, kind):
     assert seconds.size >= 5
     # an interval and a segment of a tenth of a second; at the start programs are read or compiled,
     # and the machine may have other things to do
-    assert np.median(seconds) < every + 0.5
+    assert np.median(seconds) < every + 1.0
     assert seconds.max() < every + 3.0
