@@ -85,6 +85,8 @@ if TYPE_CHECKING:
         kinematics,
         linearize,
     )
+    from .gradients import value_and_gradient
+    from .trajectory import Trajectory, trajectory
     from .view import animate, plot
 
 # Imported when first asked for: a simulation needs none of them, and pays for none.
@@ -96,6 +98,9 @@ _FROM = {
     "inverse_dynamics": "analysis",
     "kinematics": "analysis",
     "linearize": "analysis",
+    "Trajectory": "trajectory",
+    "trajectory": "trajectory",
+    "value_and_gradient": "gradients",
     "animate": "view",
     "plot": "view",
 }
@@ -155,6 +160,7 @@ __all__ = [
     "StepControl",
     "StorageError",
     "System",
+    "Trajectory",
     "Trapezoidal",
     "VariableAdams",
     "VariableBDF",
@@ -183,7 +189,9 @@ __all__ = [
     "simulate",
     "sphere",
     "study",
+    "trajectory",
     "tube",
+    "value_and_gradient",
     "view",
 ]
 

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._memory import Memory
+from ._parts import Parts
 from .compiler import native
 from .events import Event, Watch
 from .formulation import StepContext
@@ -179,34 +180,12 @@ def _advance(
     )
 
 
-class _Parts(NamedTuple):
-    """A tree taken apart: its arrays, which are traced, and all else, which is compiled in."""
-
-    arrays: tuple[Any, ...]
-    rest: Hashable
-
-    @staticmethod
-    def of(tree: Any) -> _Parts:
-        leaves, structure = jax.tree.flatten(tree)
-        is_array = tuple(isinstance(x, jax.Array | np.ndarray | np.generic) for x in leaves)
-        arrays = tuple(x for x, traced in zip(leaves, is_array, strict=True) if traced)
-        others = tuple(x for x, traced in zip(leaves, is_array, strict=True) if not traced)
-        return _Parts(arrays, (structure, is_array, others))
-
-    @staticmethod
-    def joined(arrays: Any, rest: Any) -> Any:
-        """The tree again."""
-        structure, is_array, others = rest
-        arrays, others = iter(arrays), iter(others)
-        return structure.unflatten(next(arrays if traced else others) for traced in is_array)
-
-
 @lru_cache(maxsize=256)
 def _compiled(system: Hashable, rest: Hashable) -> tuple[Any, Any]:
     """`begun` and `_advance` for methods of one structure, as functions of their arrays."""
 
     def method(arrays: Any) -> Method:
-        return Method(_Parts.joined(arrays[0], system), *_Parts.joined(arrays[1], rest))
+        return Method(Parts.joined(arrays[0], system), *Parts.joined(arrays[1], rest))
 
     def begin(arrays: Any, *given: Any) -> LoopState:
         settings, *start = given
@@ -235,10 +214,10 @@ class Program:
     """The compiled loop of a method; a system is taken apart for it once, not in each run."""
 
     def __init__(self, method: Method):
-        others = _Parts.of(method[1:])
+        others = Parts.of(method[1:])
 
         def prepared() -> _Prepared:
-            system = _Parts.of(method.system)
+            system = Parts.of(method.system)
             arrays = tuple(np.asarray(x) for x in system.arrays)
             return _Prepared(arrays, *_compiled(system.rest, others.rest))
 

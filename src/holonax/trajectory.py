@@ -217,12 +217,8 @@ def _one_step(given: Any, now: _Progress) -> _Progress:
     put = lambda rows, x: jnp.where(  # noqa: E731
         hit, lax.dynamic_update_index_in_dim(rows, x, now.filled, 0), rows
     )
-    state = LoopState(
-        jnp.where(keep, steps.end, t), y, solver, steps._replace(end=end, rule=rule)
-    )
-    return _Progress(
-        state, jax.tree.map(put, now.rows, y), now.filled + hit, now.tried + 1, good
-    )
+    state = LoopState(jnp.where(keep, steps.end, t), y, solver, steps._replace(end=end, rule=rule))
+    return _Progress(state, jax.tree.map(put, now.rows, y), now.filled + hit, now.tried + 1, good)
 
 
 def _goes_on(now: _Progress, times: int, room: int) -> Array:
