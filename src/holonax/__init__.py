@@ -86,7 +86,7 @@ if TYPE_CHECKING:
         linearize,
     )
     from .gradients import value_and_gradient
-    from .trajectory import Trajectory, trajectory
+    from .traced import Trajectory, trajectory
     from .view import animate, plot
 
 # Imported when first asked for: a simulation needs none of them, and pays for none.
@@ -98,8 +98,8 @@ _FROM = {
     "inverse_dynamics": "analysis",
     "kinematics": "analysis",
     "linearize": "analysis",
-    "Trajectory": "trajectory",
-    "trajectory": "trajectory",
+    "Trajectory": "traced",
+    "trajectory": "traced",
     "value_and_gradient": "gradients",
     "animate": "view",
     "plot": "view",

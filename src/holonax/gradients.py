@@ -15,7 +15,7 @@ from ._parts import Parts
 from .compiler import native
 from .consistent import Start
 from .system.base import System
-from .trajectory import Trajectory, trajectory
+from .traced import Trajectory, trajectory
 
 Objective = Callable[[Trajectory], Any]
 
@@ -88,8 +88,8 @@ def _values(system: System, start: Any, names: tuple[str, ...]) -> dict[str, Any
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         raise KeyError(
-            f"value_and_gradient: with_respect_to names {listed(map(shown, unknown)) or 'nothing'}, "
-            f"which the system does not have. It has {listed(known)}."
+            f"value_and_gradient: with_respect_to={shown(list(names))} names "
+            f"{listed(map(shown, unknown)) or 'nothing'}; the system has {listed(known)}."
         )
     return {name: np.asarray(known[name], dtype=float) for name in names}
 

@@ -98,7 +98,7 @@ class FunctionSystem(System):
         self.p = _numbers({} if parameters is None else parameters)
 
     def parameters(self) -> dict[str, Array]:
-        """The numbers handed to the functions, by name; of nested ones as ``"spring.stiffness"``."""
+        """The numbers handed to the functions, by name; nested ones as ``"spring.stiffness"``."""
         return {_path(path): x for path, x in jax.tree_util.tree_leaves_with_path(self.p)}
 
     def with_parameters(

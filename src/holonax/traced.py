@@ -77,8 +77,10 @@ def trajectory(
     - `adjoint`: ``"reverse"`` for `grad` and `vjp`, ``"forward"`` for `jvp` and `jacfwd`.
 
     ```python
-    loss = lambda p: hx.trajectory(system.with_parameters(mass=p), start, [0.0, 1.0], dt=1e-3).q[-1, 0]
-    jax.grad(loss)(1.5)
+    def height(mass):
+        return hx.trajectory(system.with_parameters(m=mass), start, [0.0, 1.0], dt=1e-3).q[-1, 1]
+
+    jax.grad(height)(1.5)
     ```
     """
     if adjoint not in ("reverse", "forward"):
