@@ -1,0 +1,110 @@
+"""How the equations of motion answer small deviations from one state.
+
+With v' and lam of the state fixed, deviations (dq, dv) leave
+
+    by_position dq + by_velocity dv,   drag dq + J dv
+
+out of balance: forces in f - J^T lam - M v', and velocities in the constraints J v + g_t = 0. What
+the constraints allow is spanned by
+
+    dq = Z x,   dv = Z_v y + C x,     G Z = 0,   J Z_v = 0,   J C = -drag Z.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..compiler import native
+from ..system.base import Array, System
+from ..system.evaluation import evaluated
+from .checks import is_traced
+from .tangent import Tangent
+
+
+class Variation(NamedTuple):
+    """The state's own terms, and the derivatives of the module's equations."""
+
+    mass: Array
+    jacobian: Array
+    force: Array
+    unbalanced: Array
+    a: Array
+    lam: Array
+    by_position: Array
+    by_velocity: Array
+    drag: Array
+
+
+class Bases(NamedTuple):
+    """Z (nv, n), Z_v (nv, m) and C (nv, n)."""
+
+    positions: Array
+    velocities: Array
+    dragged: Array
+
+
+@jax.jit
+def _terms(system: System, t: Array, q: Array, v: Array) -> tuple[Array, ...]:
+    return (
+        system.mass_matrix(q),
+        system.jacobian(q, t),
+        system.force(q, v, t),
+        system.gamma(q, v, t),
+    )
+
+
+@native(once=True)
+def _derivatives(system: System, t: Any, q: Any, v: Any, a: Any, lam: Any) -> tuple[Any, ...]:
+    """by_position, by_velocity and drag, one direction at a time."""
+    still = jnp.zeros_like(v)
+
+    def by_position(step: Any) -> tuple[Any, Any]:
+        moved = system.retract(q, step)
+        force = system.force(moved, v, t) - system.constraint_force(moved, t, lam)
+        return force - system.momentum(moved, a), system.constraint_rate(moved, v, t)
+
+    def along(e: Any) -> tuple[Any, Any, Any]:
+        balance, drag = jax.jvp(by_position, (still,), (e,))[1]
+        return balance, jax.jvp(lambda w: system.force(q, w, t), (v,), (e,))[1], drag
+
+    return tuple(x.T for x in jax.lax.map(along, jnp.eye(v.shape[0])))
+
+
+def variation(
+    system: System, t: Any, q: Any, v: Any, rank: int, *, at_rest: bool = False
+) -> Variation:
+    """At a state whose constraints have this rank; `at_rest` for drivers that stand still."""
+    if is_traced((system, t, q, v)):
+        mass, jacobian, force, gamma = _terms(system, t, q, v)
+    else:
+        t, q, v = np.float64(t), np.asarray(q), np.asarray(v)
+        here = evaluated(system, t, q, v, dense=True)
+        mass, jacobian, force, gamma = here.mass, here.jacobian, here.force, here.gamma
+    tangent = Tangent.split(mass, jacobian, rank)
+    f = tangent.force(force)
+    bound = tangent.inverse @ (tangent.scale * (0.0 * gamma if at_rest else gamma))
+    lam = tangent.smallest(tangent.multipliers(f - bound))
+    a = 0.0 * v if at_rest else tangent.displacement(tangent.allowed(f) + bound)
+    unbalanced = tangent.lower @ tangent.allowed(f)
+    derivatives = _derivatives(system, t, q, v, a, lam)
+    return Variation(mass, jacobian, force, unbalanced, a, lam, *derivatives)
+
+
+def allowed(
+    here: Variation, rank: int, holonomic: tuple[int, int], *, at_rest: bool = False
+) -> Bases:
+    """The deviations that the constraints allow; `holonomic` are the number of rows of position
+    level, which come first, and their rank."""
+    tangent = Tangent.split(here.mass, here.jacobian, rank)
+    velocities = positions = tangent.basis()
+    rows = here.jacobian.shape[0]
+    if holonomic[0] != rows:
+        own = Tangent.split(here.mass, here.jacobian[: holonomic[0]], holonomic[1])
+        positions = own.basis()
+    change = 0.0 * (here.drag @ positions) if at_rest else here.drag @ positions
+    dragged = -tangent.displacement(tangent.inverse @ (tangent.scale[:, None] * change))
+    return Bases(positions, velocities, dragged)
