@@ -43,7 +43,8 @@ class Linearization(eqx.Module):
     """M_r y' + D y + K x = Z^T u about a state, and x' = y (see the module for the exact form).
 
     `M`, `D`, `K` (n, n) are mass, damping with gyroscopic terms, and stiffness with the geometric
-    one, all on the `basis` Z (nv, n): dq = Z x. `A` (2n, 2n) and `B` (2n, nv) are those of
+    one, all on the `basis` Z (nv, n): dq = Z x, and dv = Z_v y + C x with `velocity_basis` Z_v and
+    `dragged` C (Z and zero for most). `A` (2n, 2n) and `B` (2n, nv) are those of
     d/dt (x, y) = A (x, y) + B u, where u are forces on the coordinates of v. `unbalanced` (nv,) is
     the force that accelerates the state along motions that are free; zero in an equilibrium.
     `turning` (nv, nv) is the rate, in world axes, of the frame that sees a steady motion standing
@@ -56,6 +57,8 @@ class Linearization(eqx.Module):
     A: Array
     B: Array
     basis: Array
+    velocity_basis: Array
+    dragged: Array
     system: System
     q: Array
     v: Array
@@ -172,7 +175,8 @@ def linearize(
     frame, changing = None, False
     if not at_rest:
         frame, changing = _steady(system, t, q, v, rank, rows, here, bases)
-    return _linearized(system, q, v, here, bases, frame, chosen, changing)
+    found = eqx.filter_jit(_linearized) if is_traced((here, bases)) else _linearized
+    return found(system, q, v, here, bases, frame, chosen, changing)
 
 
 def holonomic_rows(
@@ -310,6 +314,8 @@ def _linearized(
         A=xp.concatenate([upper, lower[:, :n]]),
         B=xp.concatenate([xp.zeros((Z.shape[1], nv)), lower[:, n:]]),
         basis=Z,
+        velocity_basis=Zv,
+        dragged=C,
         system=system,
         q=q,
         v=v,

@@ -12,6 +12,7 @@ the constraints allow is spanned by
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -47,16 +48,6 @@ class Bases(NamedTuple):
     dragged: Array
 
 
-@jax.jit
-def _terms(system: System, t: Array, q: Array, v: Array) -> tuple[Array, ...]:
-    return (
-        system.mass_matrix(q),
-        system.jacobian(q, t),
-        system.force(q, v, t),
-        system.gamma(q, v, t),
-    )
-
-
 @native(once=True)
 def _derivatives(system: System, t: Any, q: Any, v: Any, a: Any, lam: Any) -> tuple[Any, ...]:
     """by_position, by_velocity and drag, one direction at a time."""
@@ -79,11 +70,27 @@ def variation(
 ) -> Variation:
     """At a state whose constraints have this rank; `at_rest` for drivers that stand still."""
     if is_traced((system, t, q, v)):
-        mass, jacobian, force, gamma = _terms(system, t, q, v)
-    else:
-        t, q, v = np.float64(t), np.asarray(q), np.asarray(v)
-        here = evaluated(system, t, q, v, dense=True)
-        mass, jacobian, force, gamma = here.mass, here.jacobian, here.force, here.gamma
+        return _traced_variation(system, t, q, v, rank, at_rest)
+    t, q, v = np.float64(t), np.asarray(q), np.asarray(v)
+    here = evaluated(system, t, q, v, dense=True)
+    terms = here.mass, here.jacobian, here.force, here.gamma
+    return _variation(system, t, q, v, rank, at_rest, *terms)
+
+
+@partial(jax.jit, static_argnums=(4, 5))
+def _traced_variation(
+    system: System, t: Array, q: Array, v: Array, rank: int, at_rest: bool
+) -> Variation:
+    """The same inside of what is differentiated or compiled."""
+    force, gamma = system.force(q, v, t), system.gamma(q, v, t)
+    terms = system.mass_matrix(q), system.jacobian(q, t), force, gamma
+    return _variation(system, t, q, v, rank, at_rest, *terms)
+
+
+def _variation(
+    system: System, t: Any, q: Any, v: Any, rank: int, at_rest: bool, *terms: Any
+) -> Variation:
+    mass, jacobian, force, gamma = terms
     tangent = Tangent.split(mass, jacobian, rank)
     f = tangent.force(force)
     bound = tangent.inverse @ (tangent.scale * (0.0 * gamma if at_rest else gamma))
@@ -99,6 +106,11 @@ def allowed(
 ) -> Bases:
     """The deviations that the constraints allow; `holonomic` are the number of rows of position
     level, which come first, and their rank."""
+    found = _traced_allowed if is_traced(here) else _allowed
+    return found(here, rank, holonomic, at_rest)
+
+
+def _allowed(here: Variation, rank: int, holonomic: tuple[int, int], at_rest: bool) -> Bases:
     tangent = Tangent.split(here.mass, here.jacobian, rank)
     velocities = positions = tangent.basis()
     rows = here.jacobian.shape[0]
@@ -108,3 +120,6 @@ def allowed(
     change = 0.0 * (here.drag @ positions) if at_rest else here.drag @ positions
     dragged = -tangent.displacement(tangent.inverse @ (tangent.scale[:, None] * change))
     return Bases(positions, velocities, dragged)
+
+
+_traced_allowed = jax.jit(_allowed, static_argnums=(1, 2, 3))
