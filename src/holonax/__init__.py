@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import _config  # noqa: F401  first: it sets JAX up before it computes
 from ._version import __version__
 from .consistent import ConstraintError, Start, consistent
+from .described import StartWarning
 from .diagnosis import Diagnosis, diagnose
 from .events import Event, Impact, Occurrence
 from .formulation import (
@@ -152,6 +153,7 @@ __all__ = [
     "StabilizedInvariant",
     "StaggeredPenalty",
     "Start",
+    "StartWarning",
     "StepControl",
     "StorageError",
     "System",
