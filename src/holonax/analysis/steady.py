@@ -16,8 +16,8 @@ import numpy as np
 
 from ..rotation.quaternion import quaternion_from_axes
 from ..system.base import System
-from ..system.frames import PlanarFrame
 from ..system.mechanism import Mechanism
+from ..system.places import others, quaternions, rotations, translations
 from .variation import Bases, Variation, variation
 
 _TOLERANCE = 1e-7  # change, relative to the motion's own rates, that counts as none
@@ -48,35 +48,6 @@ def _skew(w: Any) -> np.ndarray:
     return np.array([[0.0, -w[2], w[1]], [w[2], 0.0, -w[0]], [-w[1], w[0], 0.0]])
 
 
-def _rotations(system: System) -> list[np.ndarray]:
-    """For each spatial body the positions in v of its three rotations."""
-    out, offset = [], 0
-    for s in system.sets if isinstance(system, Mechanism) else ():
-        if s.frame is not PlanarFrame:
-            out += [offset + s.n * np.arange(3, 6) + i for i in range(s.n)]
-        offset += s.n * s.dof
-    return out
-
-
-def _quaternions(system: System) -> list[np.ndarray]:
-    """For each spatial body the positions in q of its quaternion."""
-    out, offset = [], 0
-    for s in system.sets if isinstance(system, Mechanism) else ():
-        if s.frame is not PlanarFrame:
-            out += [offset + s.n * np.arange(3, 7) + i for i in range(s.n)]
-        offset += s.n * s.frame.nq
-    return out
-
-
-def _translations(system: System) -> list[np.ndarray]:
-    """For each body the positions in v of its translations."""
-    out, offset = [], 0
-    for s in system.sets if isinstance(system, Mechanism) else ():
-        out += [offset + s.n * np.arange(s.translations) + i for i in range(s.n)]
-        offset += s.n * s.dof
-    return out
-
-
 def _axes(e: np.ndarray) -> np.ndarray:
     """The rotation of a unit quaternion."""
     w, u = e[0], _skew(e[1:])
@@ -86,7 +57,7 @@ def _axes(e: np.ndarray) -> np.ndarray:
 def world_axes(system: System, q: np.ndarray, nv: int) -> np.ndarray:
     """S (nv, nv) that takes the coordinates of v to world axes."""
     S = np.eye(nv)
-    for at, e in zip(_rotations(system), _quaternions(system), strict=True):
+    for at, e in zip(rotations(system), quaternions(system), strict=True):
         S[np.ix_(at, at)] = _axes(q[e])
     return S
 
@@ -94,7 +65,7 @@ def world_axes(system: System, q: np.ndarray, nv: int) -> np.ndarray:
 def _spins(system: System, v: np.ndarray) -> np.ndarray:
     """S' S^T, from velocities in world axes."""
     out = np.zeros((v.size, v.size))
-    for at in _rotations(system):
+    for at in rotations(system):
         out[np.ix_(at, at)] = _skew(v[at])
     return out
 
@@ -119,7 +90,7 @@ def _frames(system: System, nv: int, nq: int) -> list[list[np.ndarray]]:
     """Sets of generators of frames, to be tried in this order."""
     frames: list[list[np.ndarray]] = [[]]
     if isinstance(system, Mechanism):
-        vectors = [*_translations(system), *_rotations(system)]
+        vectors = [*translations(system), *rotations(system)]
         kinds = [[x for x in vectors if x.size == size] for size in (2, 3)]
         frames.append([E for kind in kinds if kind for E in _turns(nv, kind)])
         frames.append([E for at in vectors for E in _turns(nv, [at])])
@@ -223,12 +194,9 @@ class _Motion:
         """(q, v in world axes) after the time s, if the frame W sees the motion standing still."""
         turning, system = _Turning(W), self.system
         way, v = turning.integral(s) @ self.now.v, turning.at(s) @ self.now.v
-        rotations, quaternions = _rotations(system), _quaternions(system)
-        moved = np.delete(np.arange(v.size), np.concatenate([[], *rotations]).astype(int))
-        at = np.delete(np.arange(self.q.size), np.concatenate([[], *quaternions]).astype(int))
         q = np.array(self.q)
-        q[at] += way[moved]
-        for rows, e in zip(rotations, quaternions, strict=True):
+        q[others(quaternions(system), q.size)] += way[others(rotations(system), v.size)]
+        for rows, e in zip(rotations(system), quaternions(system), strict=True):
             w = np.array([W[rows[2], rows[1]], W[rows[0], rows[2]], W[rows[1], rows[0]]])
             turn = _turned(s * w) @ _turned(s * (self.now.v[rows] - w))
             q[e] = quaternion_from_axes(turn @ _axes(self.q[e]))
@@ -258,10 +226,8 @@ def motion_rates(system: System, q: np.ndarray, v: np.ndarray, a: Any, mass: Any
     speed = float(np.sqrt(v @ mass @ v))
     rates = [float(np.sqrt(a @ mass @ a)) / max(speed, 1e-300)]
     if isinstance(system, Mechanism):
-        rotations = _rotations(system)
-        rates += [float(np.linalg.norm(v[at])) for at in rotations]
-        others = np.concatenate([*_translations(system), *rotations])
-        rates += np.abs(np.delete(v, others)).tolist()
+        rates += [float(np.linalg.norm(v[at])) for at in rotations(system)]
+        rates += np.abs(v[others([*translations(system), *rotations(system)], v.size)]).tolist()
     size = float(np.max(np.asarray(system.extent(q)), initial=0.0))
     if isinstance(system, Mechanism) and max(rates) > 1e-9 * speed:
         return np.array(rates)
