@@ -107,6 +107,14 @@ def test_functions_keep_a_given_velocity_too():
         hx.consistent(system, [0, 0], [4.0, -7.0])
 
 
+def test_velocities_that_fit_to_a_few_digits_are_made_consistent_to_rounding():
+    system, start = slider_crank(angular_velocity=10.0).build()
+    rough = np.where(np.abs(start.v) > 1e-9, start.v, 0.0) * (1 + 1e-9 * np.arange(9))
+    near = hx.consistent(system, start.q, rough)
+    assert np.abs(system.constraint_rate(near.q, near.v, 0.0)).max() < 1e-13
+    np.testing.assert_allclose(near.v, start.v, atol=1e-6)
+
+
 def test_positions_far_from_the_description_warn():
     def four_bar(coupler):
         model = hx.Model()

@@ -80,8 +80,10 @@ if TYPE_CHECKING:
     from . import analysis, examples, papers, study, view
     from .analysis import (
         Equilibrium,
+        Floquet,
         Linearization,
         equilibrium,
+        floquet,
         inverse_dynamics,
         kinematics,
         linearize,
@@ -92,8 +94,10 @@ if TYPE_CHECKING:
 _MODULES = ("analysis", "examples", "papers", "study", "view")
 _FROM = {
     "Equilibrium": "analysis",
+    "Floquet": "analysis",
     "Linearization": "analysis",
     "equilibrium": "analysis",
+    "floquet": "analysis",
     "inverse_dynamics": "analysis",
     "kinematics": "analysis",
     "linearize": "analysis",
@@ -119,6 +123,7 @@ __all__ = [
     "Equilibrium",
     "Euler",
     "Event",
+    "Floquet",
     "FunctionSystem",
     "GGL",
     "GeneralizedAlpha",
@@ -173,6 +178,7 @@ __all__ = [
     "disc",
     "equilibrium",
     "examples",
+    "floquet",
     "inverse_dynamics",
     "kinematics",
     "linearize",

@@ -176,7 +176,10 @@ def _project_velocity(
         kept, rate = _nearest_velocity(system, q, v, t, ~given, here)
         size = lambda x: float(x @ here.mass @ x)  # noqa: E731
         if _is_small(rate, kept, tol) and size(kept) <= _MOST_ENERGY * size(v):
-            return kept
+            if np.max(np.abs(rate)) <= 1e-12 * np.max(np.abs(here.jacobian) @ np.abs(kept)):
+                return kept
+            # they fit to a few digits only: what is left is shared by all
+            return _nearest_velocity(system, q, kept, t, free, here._replace(rate=rate))[0]
     v, rate = _nearest_velocity(system, q, v, t, free, here)
     if not _is_small(rate, v, tol):
         raise ConstraintError(

@@ -44,13 +44,13 @@ class Unsteady(NamedTuple):
 # -- axes of the world ------------------------------------------------------------------------
 
 
-def _skew(w: Any) -> np.ndarray:
+def skew(w: Any) -> np.ndarray:
     return np.array([[0.0, -w[2], w[1]], [w[2], 0.0, -w[0]], [-w[1], w[0], 0.0]])
 
 
 def _axes(e: np.ndarray) -> np.ndarray:
     """The rotation of a unit quaternion."""
-    w, u = e[0], _skew(e[1:])
+    w, u = e[0], skew(e[1:])
     return np.eye(3) + 2 * w * u + 2 * u @ u
 
 
@@ -66,7 +66,7 @@ def _spins(system: System, v: np.ndarray) -> np.ndarray:
     """S' S^T, from velocities in world axes."""
     out = np.zeros((v.size, v.size))
     for at in rotations(system):
-        out[np.ix_(at, at)] = _skew(v[at])
+        out[np.ix_(at, at)] = skew(v[at])
     return out
 
 
@@ -121,7 +121,7 @@ class _Turning:
 
 def _turned(w: np.ndarray) -> np.ndarray:
     """The rotation by the vector w."""
-    return _Turning(_skew(w)).at(1.0)
+    return _Turning(skew(w)).at(1.0)
 
 
 # -- one state, in world axes -----------------------------------------------------------------
