@@ -19,9 +19,9 @@ CLOSE = 1e-7
 def of_scipy(A, period, n):
     """Multipliers of x' = A(t) x."""
     columns = [
-        solve_ivp(
-            lambda t, x: A(t) @ x, (0, period), e, method="DOP853", rtol=1e-12, atol=1e-13
-        ).y[:, -1]
+        solve_ivp(lambda t, x: A(t) @ x, (0, period), e, method="DOP853", rtol=1e-12, atol=1e-13).y[
+            :, -1
+        ]
         for e in np.eye(n)
     ]
     return np.linalg.eigvals(np.stack(columns, axis=1))
@@ -145,7 +145,9 @@ def test_steady_motions_have_the_multipliers_of_their_eigenvalues():
     system, start = rolling_disc(2.0)
     period = 2 * np.pi * 0.5 / 2.0
     found = hx.floquet(system, start, period)
-    values = np.linalg.eigvals(scipy.linalg.expm(np.asarray(hx.linearize(system, start).A) * period))
+    values = np.linalg.eigvals(
+        scipy.linalg.expm(np.asarray(hx.linearize(system, start).A) * period)
+    )
     wobble = values[np.abs(values.imag) > 0.01]
     assert wobble.size == 2
     assert_same(found.multipliers, wobble)

@@ -13,9 +13,7 @@ def slider_crank(**crank):
     """A crank of 0.2 m upright, a rod of 0.5 m, a slider of 3 kg."""
     pin, end = (0.0, 0.2), (0.2 * 21**0.5 / 2, 0.0)
     model = hx.Model()
-    model.planar_body(
-        "crank", hx.rod(0.2, mass=1.0), position=(0.0, 0.1), angle=np.pi / 2, **crank
-    )
+    model.planar_body("crank", hx.rod(0.2, mass=1.0), position=(0.0, 0.1), angle=np.pi / 2, **crank)
     model.planar_body(
         "rod", hx.rod(0.5, mass=2.0), position=(end[0] / 2, 0.1), angle=-np.arcsin(0.4)
     )

@@ -62,8 +62,8 @@ def _finely(leg: Any, t: Any, q: Any, v: Any, steps: np.ndarray) -> np.ndarray:
     out = np.zeros(steps.size)
     for place, weight in zip(places, weights, strict=True):
         at = t[steps] + h * (1 + place) / 2
-        states = _between(leg.system, *(x[rows] for x in (t, q, v, a)), at)
-        out += h * weight / 2 * evaluated(leg.system, at, *states).power
+        there, rates = _between(leg.system, t[rows], q[rows], v[rows], a[rows], at)
+        out += h * weight / 2 * evaluated(leg.system, at, there, rates).power
     return out
 
 
@@ -96,7 +96,7 @@ def _rates(system: Any, q: Any, v: Any, a: Any) -> tuple[np.ndarray, np.ndarray]
 
 def _hermite(nodes: np.ndarray, data: list[np.ndarray], at: np.ndarray) -> tuple[Any, Any]:
     """Values and slopes at `at` (n,) of the polynomials with given values, first and second
-    derivatives (n, m, k) at the nodes (n, m): divided differences of nodes that count three times."""
+    derivatives (n, m, k) at the nodes (n, m), by divided differences; see `dense.py`."""
     m, origin = nodes.shape[1], nodes[:, :1]
     scale = nodes[:, -1:] - origin
     x = [((nodes[:, i // 3] - origin[:, 0]) / scale[:, 0])[:, None] for i in range(3 * m)]

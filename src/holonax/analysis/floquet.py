@@ -139,11 +139,11 @@ def floquet(
     rank = known_rank("floquet", start, "Take a smaller mechanism.")
     if start.redundant:
         system = system.with_redundant_constraints()
-    for _ in range(_SEARCHES if find else 1):
-        along = _Along(system, start, period, rank, rtol, options)
-        if along.error <= _REPEATS or not find:
+    along = _Along(system, start, period, rank, rtol, options)
+    for _ in range(_SEARCHES if find else 0):
+        if along.error <= _REPEATS:
             break
-        start = along.improved()
+        along = _Along(system, along.improved(), period, rank, rtol, options)
     if along.error > _REPEATS:
         raise ValueError(
             f"floquet: the motion does not repeat after {period:g} s: {along.worst}. Give the "
@@ -189,7 +189,7 @@ class _Along:
         )
         tangent = Tangent.split(here.mass, here.jacobian, self.rank)
 
-        def accelerated(force: np.ndarray, gamma: np.ndarray) -> np.ndarray:
+        def accelerated(force: Any, gamma: Any) -> Any:
             y = tangent.allowed(tangent.force(force))
             return tangent.displacement(y + tangent.inverse @ (tangent.scale[:, None] * gamma))
 
@@ -223,8 +223,8 @@ class _Along:
 
     def improved(self) -> Start:
         """The start of Newton's next try for a motion that repeats."""
-        q, v = np.asarray(self.start.q), np.asarray(self.start.v)
-        way = np.asarray(self.system.difference(q, self.run.q[-1]))
+        q, v = jnp.asarray(self.start.q), np.asarray(self.start.v)
+        way = np.asarray(self.system.difference(q, jnp.asarray(self.run.q[-1])))
         names = self.system.velocity_names(v.size)
         if isinstance(self.system, Mechanism):
             whole = np.array([name.endswith(".angle") for name in names])
@@ -233,7 +233,7 @@ class _Along:
         P = self.monodromy
         x = np.linalg.lstsq(np.eye(P.shape[0]) - P, missed, rcond=1e-9)[0]
         step = self.B @ x
-        moved = np.asarray(self.system.retract(q, step[: v.size]))
+        moved = np.asarray(self.system.retract(q, jnp.asarray(step[: v.size])))
         with warnings.catch_warnings():  # that a try is not consistent is what it is for
             warnings.simplefilter("ignore", StartWarning)
             return consistent(self.system, moved, v + step[v.size :], t=self.start.t)

@@ -65,7 +65,7 @@ class Linearization(eqx.Module):
     lam: Array
     unbalanced: Array
     scale: Array
-    turning: Array
+    turning: Any
     changing: bool = eqx.field(static=True)
     coordinates: tuple[str, ...] | None = eqx.field(static=True)
 
@@ -121,6 +121,9 @@ class Linearization(eqx.Module):
         n, nv = self.basis.shape[1], self.basis.shape[0]
         about = "" if self.coordinates is None else f", {listed(self.coordinates)}"
         lines = [f"holonax linearization: {n} free of {nv} coordinates{about}"]
+        fastest = float(np.max(np.abs(self.turning), initial=0.0))
+        if fastest > 0:
+            lines.append(f"  seen from a frame that turns with the motion, at {fastest:.6g} rad/s")
         if self.warning:
             lines.append(f"  warning: {self.warning}")
         if known(self.A) is not None:

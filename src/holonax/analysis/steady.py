@@ -4,14 +4,16 @@ In a frame that turns at W (a skew matrix on the coordinates of v, in world axes
 has v' = W v, and the matrices that small deviations meet are constant. W is found from how these
 change along the motion, X' = W X - X W, and then put to the test: the motion that it predicts is
 followed for a while, and has to satisfy the equations of motion, and to leave the matrices as they
-are. The frame that turns least is taken: none, then one for the whole mechanism, then one for
-each body. A wheel that rolls straight needs none, for its matrices do not change as it spins.
+are. The frame that turns least is taken: none, then one for each body (which turn alike where
+bodies are connected), then, for large mechanisms, one for all. A wheel that rolls straight needs
+none, for its matrices do not change as it spins.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from ..rotation.quaternion import quaternion_from_axes
@@ -45,6 +47,7 @@ class Unsteady(NamedTuple):
 
 
 def skew(w: Any) -> np.ndarray:
+    """The matrix of the cross product with w."""
     return np.array([[0.0, -w[2], w[1]], [w[2], 0.0, -w[0]], [-w[1], w[0], 0.0]])
 
 
@@ -92,8 +95,8 @@ def _frames(system: System, nv: int, nq: int) -> list[list[np.ndarray]]:
     if isinstance(system, Mechanism):
         vectors = [*translations(system), *rotations(system)]
         kinds = [[x for x in vectors if x.size == size] for size in (2, 3)]
-        frames.append([E for kind in kinds if kind for E in _turns(nv, kind)])
         frames.append([E for at in vectors for E in _turns(nv, [at])])
+        frames.append([E for kind in kinds if kind for E in _turns(nv, kind)])
     elif nv == nq and nv <= _MOST:
         places = [np.array(x) for x in zip(*np.triu_indices(nv, 1), strict=True)]
         frames.append([E for at in places for E in _turns(nv, [at])])
@@ -108,7 +111,7 @@ class _Turning:
 
     def at(self, t: float) -> np.ndarray:
         """exp(W t)."""
-        return (self._vectors * np.exp(-1j * self._rates * t) @ self._vectors.conj().T).real
+        return np.real(self._vectors * np.exp(-1j * self._rates * t) @ self._vectors.conj().T)
 
     def integral(self, t: float) -> np.ndarray:
         """The integral of exp(W s) from 0 to t."""
@@ -116,7 +119,7 @@ class _Turning:
         small = np.abs(x) < 1e-6
         x = np.where(small, 1.0, x)
         factor = np.where(small, 1 - 0.5j * self._rates * t, np.expm1(x) / x)
-        return (t * self._vectors * factor @ self._vectors.conj().T).real
+        return np.real(t * self._vectors * factor @ self._vectors.conj().T)
 
 
 def _turned(w: np.ndarray) -> np.ndarray:
@@ -228,7 +231,7 @@ def motion_rates(system: System, q: np.ndarray, v: np.ndarray, a: Any, mass: Any
     if isinstance(system, Mechanism):
         rates += [float(np.linalg.norm(v[at])) for at in rotations(system)]
         rates += np.abs(v[others([*translations(system), *rotations(system)], v.size)]).tolist()
-    size = float(np.max(np.asarray(system.extent(q)), initial=0.0))
+    size = float(np.max(np.asarray(system.extent(jnp.asarray(q))), initial=0.0))
     if isinstance(system, Mechanism) and max(rates) > 1e-9 * speed:
         return np.array(rates)
     return np.array([*rates, float(np.max(np.abs(v), initial=0.0)) / (size if size > 0 else 1.0)])

@@ -29,23 +29,23 @@ from .tangent import Tangent
 class Variation(NamedTuple):
     """The state's own terms, and the derivatives of the module's equations."""
 
-    mass: Array
-    jacobian: Array
-    force: Array
-    unbalanced: Array
-    a: Array
-    lam: Array
-    by_position: Array
-    by_velocity: Array
-    drag: Array
+    mass: Any
+    jacobian: Any
+    force: Any
+    unbalanced: Any
+    a: Any
+    lam: Any
+    by_position: Any
+    by_velocity: Any
+    drag: Any
 
 
 class Bases(NamedTuple):
     """Z (nv, n), Z_v (nv, m) and C (nv, n)."""
 
-    positions: Array
-    velocities: Array
-    dragged: Array
+    positions: Any
+    velocities: Any
+    dragged: Any
 
 
 @native(once=True)
