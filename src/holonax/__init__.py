@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import _config  # noqa: F401  first: it sets JAX up before it computes
 from ._version import __version__
 from .consistent import ConstraintError, Start, consistent
+from .described import StartWarning
 from .diagnosis import Diagnosis, diagnose
 from .events import Event, Impact, Occurrence
 from .formulation import (
@@ -79,8 +80,10 @@ if TYPE_CHECKING:
     from . import analysis, examples, papers, study, view
     from .analysis import (
         Equilibrium,
+        Floquet,
         Linearization,
         equilibrium,
+        floquet,
         inverse_dynamics,
         kinematics,
         linearize,
@@ -93,8 +96,10 @@ if TYPE_CHECKING:
 _MODULES = ("analysis", "examples", "papers", "study", "view")
 _FROM = {
     "Equilibrium": "analysis",
+    "Floquet": "analysis",
     "Linearization": "analysis",
     "equilibrium": "analysis",
+    "floquet": "analysis",
     "inverse_dynamics": "analysis",
     "kinematics": "analysis",
     "linearize": "analysis",
@@ -123,6 +128,7 @@ __all__ = [
     "Equilibrium",
     "Euler",
     "Event",
+    "Floquet",
     "FunctionSystem",
     "GGL",
     "GeneralizedAlpha",
@@ -157,6 +163,7 @@ __all__ = [
     "StabilizedInvariant",
     "StaggeredPenalty",
     "Start",
+    "StartWarning",
     "StepControl",
     "StorageError",
     "System",
@@ -177,6 +184,7 @@ __all__ = [
     "disc",
     "equilibrium",
     "examples",
+    "floquet",
     "inverse_dynamics",
     "kinematics",
     "linearize",
