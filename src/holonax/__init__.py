@@ -70,6 +70,7 @@ from .pairs import Method, methods
 from .result import Energy, Result
 from .rotation import Vec2, Vec3
 from .run import Progress
+from .signals import Pulse, Step, Table
 from .simulate import resume, simulate
 from .steps import StepControl
 from .storage import StorageError
@@ -144,6 +145,7 @@ __all__ = [
     "PredictorCorrector",
     "Progress",
     "ProjectedInvariants",
+    "Pulse",
     "RK4",
     "RadauIIA",
     "Ralston",
@@ -152,9 +154,11 @@ __all__ = [
     "StabilizedInvariant",
     "StaggeredPenalty",
     "Start",
+    "Step",
     "StepControl",
     "StorageError",
     "System",
+    "Table",
     "Trapezoidal",
     "VariableAdams",
     "VariableBDF",

@@ -13,8 +13,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from .dense import levels_held
 from .formulation.base import Formulation, StepContext, stabilized
 from .integrator.base import BLOW_UP, SolverStatus
+from .jumps import constraint_jumps
 from .steps import EqualSteps, ErrorControl, StepsState, interval
 from .system.base import Array
 
@@ -108,6 +110,10 @@ class StabilizedSolver(diffrax.AbstractSolver):
         lost = jnp.max(jnp.abs(v - moved[1])) > 0.5 * speed + _SLOW
         code = jnp.where(good & lost, 6, jnp.where(good, 0, code))
         good = good & ~lost
+        if context.system.moving_constraints(q.shape[0]) is not None:
+            held = levels_held(self.formulation, self.solver)
+            jumped = constraint_jumps(context, t0, t1, y0[0], held)
+            code, good = jnp.where(jumped, 7, code), good & ~jumped
         y1 = jax.tree.map(lambda new, old: jnp.where(good, new, old), y1, y0)
         if "y1" in dense:
             dense = {**dense, "y1": y1}
