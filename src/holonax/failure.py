@@ -180,7 +180,7 @@ def _jumping(system: System, q: Any, t: float, step: float, code: int) -> Reason
     """The constraint that jumps between the last good state and the end of the step."""
     times = np.array([np.nextafter(t, -np.inf), t + step])
     jumped, kinked = jumps_between(system, times, q)
-    if not jumped.any() and code != 7:
+    if not jumped.any() and code == 0:
         return None
     kind, found = ("position", jumped) if jumped.any() else ("velocity", kinked)
     if not found.any():
@@ -190,16 +190,16 @@ def _jumping(system: System, q: Any, t: float, step: float, code: int) -> Reason
     first, last = here.g if kind == "position" else here.rate
     worst = int(np.argmax(np.where(found[: first.size], np.abs(last - first), 0.0)))
     name = system.constraint_names(found.size)[worst]
-    other = "" if kind == "position" else (
-        " Or use a formulation that holds velocities, such as PostStabilized(), which takes the "
-        "change as an impulse; or give the time of the jump as breaks=[...]."
-    )
+    where = f"Give breaks=[{times[1]:g}] if that is the time, where the change is taken up as an "
+    advice = "Give a motion without jumps, such as hx.Table(..., kind='cubic'), or take shorter "
+    advice += "steps if it has none"
+    if kind == "velocity":
+        advice = f"{where}impulse, or a smooth motion, such as hx.Table(..., kind='cubic')"
     return Reason(
         "constraint jump",
         f"the {kind} that {name} asks for changes by {abs(last[worst] - first[worst]):.3g}, which "
         "its rate does not explain: it jumps, or is over within one step",
-        "Give a driver a motion without jumps, such as a ramp or hx.Table(..., kind='cubic'), or "
-        f"take shorter steps if it has none.{other}".rstrip("."),
+        advice,
     )
 
 

@@ -77,7 +77,7 @@ class States:
         self._leg = len(self.legs) - 1
         return self._leg
 
-    def start(self, leg: Leg, t: float, y: Any, *, wanted: bool) -> None:
+    def start(self, leg: Leg, t: float, y: Any, *, wanted: bool = True) -> None:
         """Begin a stretch of the motion, with its first state if that is wanted."""
         self.leg(leg)
         if wanted and (t > self.latest or self.jump):

@@ -139,6 +139,11 @@ def follow(
     stop = _Interrupt()
     with stop:
         state = resumed
+        if state is None and run.steps == 0 and run.request.clock.at_break(run.ticks):
+            failed = _pass_break(run, run.t)
+            if failed is not None:
+                run.states.start(_leg(run, formulation, integrator), run.ticks, (run.q, run.v))
+                return failed
         while True:
             if state is None:
                 ended = _at_start(run)
@@ -235,13 +240,17 @@ def _handle(run: Run, which: np.ndarray) -> Outcome | None:
     return None
 
 
+def _leg(run: Run, formulation: Any, integrator: Any) -> Leg:
+    return Leg(run.system, formulation, integrator, run.request.dt)
+
+
 class _Stretch:
     """One method on one smooth part of the motion: from its start to an event or the end."""
 
     def __init__(self, run: Run, formulation: Any, integrator: Any, state: Any):
         request = run.request
         self.run, self.request, self.method = run, request, (formulation, integrator)
-        self.leg = Leg(run.system, formulation, integrator, request.dt)
+        self.leg = _leg(run, formulation, integrator)
         control = None if request.tolerance is None else request.control
         self.program = loop.Program(
             loop.Method(run.system, formulation, integrator, control, request.events)
@@ -422,7 +431,7 @@ def _until_event(
             pause.left -= kept
         if stretch.at_break:
             stretch.close()
-            failed = _pass_break(run)
+            failed = _pass_break(run, np.nextafter(run.t, -np.inf))
             if failed is not None:
                 run.states.last(run.ticks, (run.q, run.v))
                 return failed, None
@@ -449,14 +458,14 @@ def _until_event(
             return Outcome("pause", run.t, state=stretch.state), None
 
 
-def _pass_break(run: Run) -> Outcome | None:
-    """Begin a new smooth piece: velocities that constraints ask for from here on are taken up by
-    an impulse, as by an event; a jump of positions ends the run."""
-    run.states.jump = True
-    moving = run.system.moving_constraints(int(run.q.size))
+def _pass_break(run: Run, before: float) -> Outcome | None:
+    """Begin a new smooth piece: velocities that constraints ask for from here on, and not yet at
+    the time `before`, are taken up by an impulse; a jump of positions ends the run."""
+    run.states.jump = run.steps > 0
+    moving = run.system.moving_constraints(int(np.size(run.q)))
     if moving is None:
         return None
-    beside = np.nextafter(run.t, [-np.inf, np.inf])
+    beside = np.array([before, np.nextafter(run.t, np.inf)])
     jumped, kinked = jumps_between(run.system, beside, run.q)
     if jumped.any():
         return Outcome("failure", run.t, run.t, 7)

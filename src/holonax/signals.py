@@ -215,7 +215,8 @@ class Table(Signal):
     def value(self, t: Any) -> Any:
         x = np.array(self.times)
         k = jnp.clip(jnp.searchsorted(x, t, side="right") - 1, 0, x.size - 1)
-        s = jnp.clip(t, x[0], x[-1]) - jnp.asarray(x)[k]
+        within = jnp.where(t < x[0], x[0], jnp.where(t < x[-1], t, x[-1]))
+        s = within - jnp.asarray(x)[k]
         out = 0.0
         for part in reversed(np.array(self.pieces)):
             out = out * s + jnp.asarray(part)[k]

@@ -61,14 +61,20 @@ def is_timed(group: Group, frame: Any) -> bool:
     functions = list(functions_of(group.element))
     if not functions:
         return False  # what we have written ourselves does not
-    one = jax.tree.map(lambda x: np.asarray(x)[:1], group.element)
-    key = (jax.tree.structure(one), frame, len(group.nodes))
+    # shapes only: numbers may be traced
+    one = jax.tree.map(lambda x: jax.ShapeDtypeStruct((1, *x.shape[1:]), float), group.element)
+    shapes = tuple(x.shape for x in jax.tree.leaves(one))
+    key = (jax.tree.structure(one), shapes, frame, len(group.nodes))
     if key not in _known:
-        single = Group(one, (Table.of([0]),) * len(group.nodes), ("",), group.rows)
-        value = single.wrenches if isinstance(one, Force) else single.residual
+
+        def value(element: Any, frames: Any, t: Any) -> Any:
+            single = Group(element, (Table.of([0]),) * len(group.nodes), ("",), group.rows)
+            force = isinstance(element, Force)
+            return single.wrenches(frames, t) if force else single.residual(frames, t)
+
         frames = [frame.ground() for _ in group.nodes]
-        leaf = len(jax.tree.leaves(frames))
-        _known[key] = depends(lambda frames, t: value(frames, t), (frames, np.zeros(())), leaf)
+        leaf = len(jax.tree.leaves((one, frames)))
+        _known[key] = depends(value, (one, frames, np.zeros(())), leaf)
     return _known[key]
 
 
