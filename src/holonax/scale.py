@@ -33,6 +33,7 @@ def usual(system: System, start: Any) -> Absolute:
     """What is usual for increments of position, velocities and multipliers."""
     q, v, a = (np.asarray(x, dtype=float) for x in (start.q, start.v, start.a))
     sizes = system.typical_sizes(q)
+    most = np.inf if sizes is not None else 1.0  # where units are not known, never a looser one
     masses, free = np.zeros(v.size), a
     if v.size <= DENSE:
         here = evaluated(system, start.t, q, v)
@@ -47,8 +48,8 @@ def usual(system: System, start: Any) -> Absolute:
     rates = np.max(np.sqrt(np.abs([a, free]) / sizes)), _SPEED * np.max(np.abs(v) / sizes)
     rate = max(rates) or 1.0
     load = np.max(masses * sizes) * rate**2 or 1.0
-    velocity = _power_of_ten(sizes * rate)
-    return Absolute(_power_of_ten(sizes), velocity, np.minimum(_power_of_ten(load), 1.0))
+    position, velocity = (_power_of_ten(np.minimum(x, most)) for x in (sizes, sizes * rate))
+    return Absolute(position, velocity, np.minimum(_power_of_ten(load), 1.0))
 
 
 def absolute(system: System, start: Any, rtol: float, atol: float | None) -> Absolute:

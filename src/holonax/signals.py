@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._messages import shown
+from .linalg.indexing import last_not_after
 
 
 class Signal(abc.ABC):
@@ -214,7 +215,7 @@ class Table(Signal):
 
     def value(self, t: Any) -> Any:
         x = np.array(self.times)
-        k = jnp.clip(jnp.searchsorted(x, t, side="right") - 1, 0, x.size - 1)
+        k = last_not_after(x, t)
         within = jnp.where(t < x[0], x[0], jnp.where(t < x[-1], t, x[-1]))
         s = within - jnp.asarray(x)[k]
         out = 0.0

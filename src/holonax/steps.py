@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._messages import shown
+from .linalg.indexing import last_not_after
 from .system.base import Array, System
 
 
@@ -96,7 +97,7 @@ def interval(knots: Array, t: Array) -> tuple[Array, Array]:
     """(start, end) of the interval between knots that begins at or contains `t`."""
     if knots.shape[0] == 2:
         return knots[0], knots[1]
-    i = jnp.clip(jnp.searchsorted(knots, t, side="right") - 1, 0, knots.shape[0] - 2)
+    i = jnp.minimum(last_not_after(knots, t), knots.shape[0] - 2)
     return knots[i], knots[i + 1]
 
 
