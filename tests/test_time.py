@@ -93,7 +93,7 @@ def test_signals_announce_their_breaks():
     run = pushed(pulse).simulate(10.0)
     assert run.q[-1, 0] == pytest.approx(4.5, abs=1e-12)
     # in sums, multiples, and functions of one's own
-    for force in (0.5 * pulse + 0.5 * pulse, lambda t: -(-pulse(t)), pulse - hx.Step(9.0, 0.0)):
+    for force in (0.5 * pulse + 0.5 * pulse, lambda t: 1.0 * pulse(t), pulse - hx.Step(9.0, 0.0)):
         system = pushed(force).system()
         assert {5.0, 6.0} <= set(system.time_breaks())
         assert pushed(force).simulate(10.0).q[-1, 0] == pytest.approx(4.5, abs=1e-12)
@@ -242,26 +242,16 @@ def kink(t):
     return jnp.where(t < 0.1, 0.0, 3 * (t - 0.1))
 
 
-# Every formulation, with its own integrator and with one of another kind.
+# A cross section; every legal pair is among the slow tests.
 FORMULATIONS = [
     (hx.Index1(), hx.RK4()),
-    (hx.Index1(), hx.GeneralizedAlpha()),
     (hx.Baumgarte(10.0), hx.RK4()),
     (hx.PostStabilized(), hx.RK4()),
-    (hx.PostStabilized("both", passes=2), hx.AdamsBashforth(4)),
-    (hx.StabilizedInvariant(10.0), hx.RK4()),
     (hx.CoordinateProjection(), hx.Euler()),
-    (hx.CoordinatePartitioning(), hx.RK4()),
     (hx.NullSpace(), hx.RK4()),
-    (hx.Penalty(), hx.RadauIIA(3)),
-    (hx.AugmentedLagrangian(), hx.RK4()),
     (hx.StaggeredPenalty(), hx.Midpoint()),
-    (hx.Index2(), hx.RadauIIA(3)),
     (hx.GGL(), hx.BDF(3)),
     (hx.Index3(), hx.GeneralizedAlpha()),
-    (hx.Index3(), hx.Rattle()),
-    (hx.Overdetermined(), hx.RadauIIA(3)),
-    (hx.ProjectedInvariants(), hx.RadauIIA(3)),
     (hx.AlgebraicEnforcement(), hx.PredictorCorrector()),
 ]
 
@@ -276,7 +266,9 @@ def towed(motion):
     )
 
 
-@pytest.mark.parametrize(("formulation", "integrator"), FORMULATIONS, ids=lambda x: type(x).__name__)
+@pytest.mark.parametrize(
+    ("formulation", "integrator"), FORMULATIONS, ids=lambda x: type(x).__name__
+)
 def test_a_driver_that_jumps_is_a_failure_by_name(formulation, integrator):
     run = hx.simulate(
         towed(jump),
@@ -376,7 +368,9 @@ def pendulum(length=1.0):
 LATE = [
     {"dt": 1e-6},
     {"dt": 1e-6, "integrator": hx.AdamsBashforth(4)},
-    {"dt": 1e-6, "formulation": hx.Index3(), "integrator": hx.BDF(3)},
+    pytest.param(
+        {"dt": 1e-6, "formulation": hx.Index3(), "integrator": hx.BDF(3)}, marks=pytest.mark.slow
+    ),
     {"rtol": 1e-8},
     {"rtol": 1e-8, "formulation": hx.GGL(), "integrator": hx.VariableBDF()},
 ]

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .clock import Clock
+from .clock import PLAIN, Clock
 from .compiler import native
 from .diagnosis import DENSE_LIMIT
 from .formulation import CoordinateProjection, StepContext
@@ -181,7 +181,7 @@ def levels_held(formulation: Any, integrator: Any) -> tuple[bool, bool]:
 
 
 def interpolate(
-    leg: Any, ts: Any, q: Any, v: Any, times: Any, first: Any, clock: Clock = Clock()
+    leg: Any, ts: Any, q: Any, v: Any, times: Any, first: Any, clock: Clock = PLAIN
 ) -> tuple[Any, Any]:
     """States at `times` from steps (ts, q, v); `first[k]` is the step before times[k].
 
@@ -214,7 +214,7 @@ class DenseOutput:
     arrive at once.
     """
 
-    def __init__(self, leg: Any, times: np.ndarray, states: Any, clock: Clock = Clock()):
+    def __init__(self, leg: Any, times: np.ndarray, states: Any, clock: Clock = PLAIN):
         self._leg, self._times, self._states, self._clock = leg, times, states, clock
         self._t, self._q, self._v = np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))
 

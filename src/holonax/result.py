@@ -10,8 +10,8 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from .consistent import Start, constraint_rows
 from .clock import Clock
+from .consistent import Start, constraint_rows
 from .dense import accelerations, interpolate
 from .events import Occurrence
 from .integrator.base import FullState
@@ -353,9 +353,7 @@ class Result:
             first = np.clip(np.searchsorted(ts, times[inside], side="left") - 1, 0, ts.size - 2)
             leg = self.legs[int(self.leg[begin])]
             states = self.q[begin:end], self.v[begin:end]
-            q[inside], v[inside] = interpolate(
-                leg, ts, *states, times[inside], first, self.clock
-            )
+            q[inside], v[inside] = interpolate(leg, ts, *states, times[inside], first, self.clock)
         return q, v
 
     @cached_property

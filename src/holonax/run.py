@@ -50,7 +50,7 @@ class Request:
     every: int
     times: np.ndarray | None
     events: tuple[Event, ...]
-    clock: Clock = Clock()
+    clock: Clock
     progress: Callable[[Progress], None] | None = None
 
 

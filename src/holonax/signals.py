@@ -175,9 +175,9 @@ class Table(Signal):
 
     - `times`: increasing [s], two or more.
     - `values`: one for each time, numbers or vectors of one size.
-    - `kind`: ``"linear"`` between the times; ``"cubic"``, a natural cubic spline, for drivers, which
-      must have a second derivative (it begins and ends at rest if `values` does); ``"previous"``,
-      which keeps each value until the next time.
+    - `kind`: ``"linear"`` between the times; ``"cubic"``, a natural cubic spline, for drivers,
+      which must have a second derivative; ``"previous"``, which keeps each value until the next
+      time.
     """
 
     times: tuple[float, ...]
@@ -260,8 +260,7 @@ def signals_in(thing: Any) -> list[Signal]:
         if isinstance(x, Signal):
             found.append(x)
         elif isinstance(x, types.FunctionType):
-            cells = [cell for cell in x.__closure__ or () if _filled(cell)]
-            inside = [cell.cell_contents for cell in cells]
+            inside = [y for cell in x.__closure__ or () for y in _content(cell)]
             named = [x.__globals__[n] for n in _names(x.__code__) if n in x.__globals__]
             defaults = [*(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()]
             for y in (*inside, *defaults, *named):
@@ -283,12 +282,12 @@ def signals_in(thing: Any) -> list[Signal]:
     return found
 
 
-def _filled(cell: Any) -> bool:
+def _content(cell: Any) -> list[Any]:
+    """What is in a cell of a closure; nothing, if it was not yet filled."""
     try:
-        cell.cell_contents
+        return [cell.cell_contents]
     except ValueError:
-        return False
-    return True
+        return []
 
 
 def _names(code: types.CodeType) -> set[str]:

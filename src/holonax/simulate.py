@@ -13,6 +13,7 @@ import numpy as np
 from . import integrator as integrators
 from ._config import check_precision
 from ._messages import listed, shown
+from ._numbers import as_array
 from .auto import RTOL, drive, new_auto
 from .clock import Clock
 from .consistent import Start, check_start, consistent, finite_number
@@ -152,7 +153,7 @@ def simulate(
     _check_steps(span, None if rtol is not None else step)
     tolerance = None
     if rtol is not None:
-        tolerance = Tolerance(np.asarray(rtol), absolute(system, start, rtol, atol))
+        tolerance = Tolerance(as_array(rtol), absolute(system, start, rtol, atol))
     breaks = np.union1d(check_breaks("simulate", breaks), system.time_breaks())
     control = _usual()[2] if control is None else control
     if tolerance is not None:

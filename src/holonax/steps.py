@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._messages import shown
+from ._numbers import as_array
 from .linalg.indexing import last_not_after
 from .system.base import Array, System
 
@@ -193,7 +194,7 @@ class StepControl(eqx.Module):
         self.grow = checked("grow", grow, lambda x: 1 < x < float("inf"), "a number above 1")
         self.dt_min = checked("dt_min", dt_min, lambda x: 0 <= x < float("inf"), "zero or more [s]")
         # not a number until `limited` says what it is
-        self.dt_max = np.asarray(np.nan)
+        self.dt_max = as_array(np.nan)
         if dt_max is not None:
             self.dt_max = checked("dt_max", dt_max, lambda x: x > 0, "a positive time [s]")
 

@@ -23,8 +23,8 @@ from .base import Array, ConstraintFactor, Metric, Rows, System
 from .elements import Group
 from .evaluation import DENSE, evaluated
 from .frames import PlanarFrame
-from .time_dependence import functions_of, is_timed, is_unannounced
 from .tangent_blocks import StepWeights, force_diagonals
+from .time_dependence import functions_of, is_timed, is_unannounced
 
 
 @dataclass(frozen=True)
