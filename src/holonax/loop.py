@@ -93,15 +93,15 @@ def _parts():
     return loop_parts
 
 
-class _Loop:
+class Loop:
     """A method with the numbers of a run, as diffrax takes it."""
 
-    def __init__(self, method: Method, settings: Settings):
+    def __init__(self, method: Method, settings: Settings, differentiable: bool = False):
         parts = _parts()
         dt, self.first, rtol = settings.numbers
         adaptive = method.control is not None
         self.solver = parts.StabilizedSolver(
-            method.integrator, method.formulation, retry=adaptive, differentiable=False
+            method.integrator, method.formulation, retry=adaptive, differentiable=differentiable
         )
         self.terms = parts.problem_term(method.formulation)
         tolerance = None
@@ -119,9 +119,8 @@ class _Loop:
         self.watch = Watch(method.events, settings.signs) if method.events else None
 
 
-def _begin(method: Method, settings: Settings, t: Array, q: Array, v: Array) -> LoopState:
+def begun(loop: Loop, method: Method, t: Array, q: Array, v: Array) -> LoopState:
     """The first state of the method, of its solver and of the control of its steps."""
-    loop = _Loop(method, settings)
     solver, rule, terms = loop.solver, loop.rule, loop.terms
     context = loop.context._replace(formulation=method.formulation)
     if isinstance(rule, EqualSteps):
@@ -148,7 +147,7 @@ def _advance(
     traces["segment"] += 1
     parts = _parts()
     diffrax = parts.diffrax
-    loop = _Loop(method, settings)
+    loop = Loop(method, settings)
     saved = Saved.room(size, state.y) if size else None
     solution = diffrax.diffeqsolve(
         loop.terms,
@@ -217,13 +216,14 @@ class _Parts(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _compiled(system: Hashable, rest: Hashable) -> tuple[Any, Any]:
-    """`_begin` and `_advance` for methods of one structure, as functions of their arrays."""
+    """`begun` and `_advance` for methods of one structure, as functions of their arrays."""
 
     def method(arrays: Any) -> Method:
         return Method(_Parts.joined(arrays[0], system), *_Parts.joined(arrays[1], rest))
 
     def begin(arrays: Any, *given: Any) -> LoopState:
-        return _begin(method(arrays), *given)
+        settings, *start = given
+        return begun(Loop(method(arrays), settings), method(arrays), *start)
 
     def advance(arrays: Any, *given: Any) -> Segment:
         return _advance(method(arrays), *given)

@@ -56,15 +56,16 @@ class Leg:
     dt: float
 
 
+@dataclass(eq=False)
 class States:
     """The states a run has saved, and the leg each belongs to."""
 
-    def __init__(self) -> None:
-        self.legs: list[Leg] = []
-        self.parts: list[tuple[int, np.ndarray, Any]] = []
-        self.latest = -np.inf  # the time of the latest saved state
-        self.jump = False  # whether the state has changed since
-        self.pending: Any = ()  # steps that dense output has not done with
+    legs: list[Leg] = field(default_factory=list)
+    parts: list[tuple[int, np.ndarray, Any]] = field(default_factory=list)
+    latest: float = -np.inf  # the time of the latest saved state
+    jump: bool = False  # whether the state has changed since
+    pending: Any = ()  # steps that dense output has not done with
+    _leg: int = 0  # the present one
 
     def leg(self, leg: Leg) -> int:
         """The number of a leg, a new one unless it goes on with what was used before."""
