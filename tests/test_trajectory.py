@@ -178,7 +178,7 @@ def test_bad_input_in_one_sentence(change, words):
 
 def test_unknown_names_and_traced_steps():
     system, start = hx.examples.slider_crank()
-    with pytest.raises(KeyError, match="'mass'.*J1"):
+    with pytest.raises(KeyError, match=r"'mass'.*J1"):
         hx.value_and_gradient(end, system, start, TIMES, dt=1e-2, with_respect_to="mass")
     with pytest.raises(ValueError, match="max_steps"):
         jax.jit(lambda dt: hx.trajectory(system, start, TIMES, dt=dt).q)(1e-2)

@@ -71,6 +71,7 @@ from .pairs import Method, methods
 from .result import Energy, Result
 from .rotation import Vec2, Vec3
 from .run import Progress
+from .signals import Pulse, Step, Table
 from .simulate import resume, simulate
 from .steps import StepControl
 from .storage import StorageError
@@ -155,6 +156,7 @@ __all__ = [
     "PredictorCorrector",
     "Progress",
     "ProjectedInvariants",
+    "Pulse",
     "RK4",
     "RadauIIA",
     "Ralston",
@@ -164,9 +166,11 @@ __all__ = [
     "StaggeredPenalty",
     "Start",
     "StartWarning",
+    "Step",
     "StepControl",
     "StorageError",
     "System",
+    "Table",
     "Trajectory",
     "Trapezoidal",
     "VariableAdams",

@@ -58,6 +58,15 @@ def _keep_programs() -> None:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
+def check_precision(owner: str) -> None:
+    """Refuse to work where JAX has been switched back to 32 bit after the import."""
+    if not jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
+        raise RuntimeError(
+            f"{owner}: JAX was switched to 32 bit after holonax was imported, which needs 64 bit "
+            'to hold constraints. Take back jax.config.update("jax_enable_x64", False).'
+        )
+
+
 def configure() -> None:
     """Switch JAX to float64, keep what it compiles, and ask for compiled small loops, run where
     they are called."""

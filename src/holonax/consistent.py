@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ._config import check_precision
 from ._memory import Memory
 from ._messages import explained, listed, shown
 from .described import changed_velocities, given_velocities, moved_positions, warn
@@ -355,6 +356,7 @@ def consistent(
             f"consistent: system is {type(system).__name__}; give a System, from model.build() or "
             "FunctionSystem(...)."
         )
+    check_precision("consistent")
     began = time.perf_counter()
     t = finite_number("consistent", "t", t)
     tol = finite_number("consistent", "tol", tol, positive=True)

@@ -133,6 +133,7 @@ class Event(eqx.Module):
 
     def value(self, system: System, t: Array, q: Array, v: Array) -> Array:
         """The event function at a state."""
+        t = system.time(t)
         if self.bodies is None:
             return jnp.asarray(self.function(t, q, v), dtype=float)
         frames = [system.frame_of(name, q, v) for name in self.bodies]  # pyright: ignore

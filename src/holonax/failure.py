@@ -14,6 +14,7 @@ import numpy as np
 from ._messages import listed
 from .diagnosis import DENSE_LIMIT, picked
 from .integrator.base import BLOW_UP
+from .jumps import jumps_between
 from .system.base import System
 from .system.evaluation import Evaluation, evaluated
 
@@ -42,6 +43,10 @@ def explain(system: System, start: Any, t: float, q: Any, v: Any, step: float, c
     """
     for time, ahead in ((t, None), (t + step, step * v)):
         found = _not_finite(system, q, v, time, ahead)
+        if found is not None:
+            return found
+    if code in (0, 6, 7):
+        found = _jumping(system, q, t, step, code)
         if found is not None:
             return found
     if v.shape[0] <= DENSE_LIMIT:
@@ -168,6 +173,33 @@ def _violated(system: System, q: Any, v: Any, t: Any) -> Reason | None:
         "constraint blow-up",
         f"the solution blew up: the constraint of {name} was off by {abs(g[worst]):.2g} before it",
         "Use a formulation that holds the constraints, such as PostStabilized(), or a smaller dt",
+    )
+
+
+def _jumping(system: System, q: Any, t: float, step: float, code: int) -> Reason | None:
+    """The constraint that jumps between the last good state and the end of the step."""
+    times = np.array([np.nextafter(t, -np.inf), t + step])
+    jumped, kinked = jumps_between(system, times, q)
+    if not jumped.any() and code == 0:
+        return None
+    kind, found = ("position", jumped) if jumped.any() else ("velocity", kinked)
+    if not found.any():
+        return None
+    still = np.zeros((2, system.velocity_size(int(np.size(q)))))
+    here = evaluated(system, times, np.tile(q, (2, 1)), still)
+    first, last = here.g if kind == "position" else here.rate
+    worst = int(np.argmax(np.where(found[: first.size], np.abs(last - first), 0.0)))
+    name = system.constraint_names(found.size)[worst]
+    where = f"Give breaks=[{times[1]:g}] if that is the time, where the change is taken up as an "
+    advice = "Give a motion without jumps, such as hx.Table(..., kind='cubic'), or take shorter "
+    advice += "steps if it has none"
+    if kind == "velocity":
+        advice = f"{where}impulse, or a smooth motion, such as hx.Table(..., kind='cubic')"
+    return Reason(
+        "constraint jump",
+        f"the {kind} that {name} asks for changes by {abs(last[worst] - first[worst]):.3g}, which "
+        "its rate does not explain: it jumps, or is over within one step",
+        advice,
     )
 
 

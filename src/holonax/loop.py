@@ -22,8 +22,9 @@ from ._parts import Parts
 from .compiler import native
 from .events import Event, Watch
 from .formulation import StepContext
-from .steps import EqualSteps, ErrorControl, Saved, StepControl, StepsState, Tolerance
+from .steps import Absolute, EqualSteps, ErrorControl, Saved, StepControl, StepsState, Tolerance
 from .system.base import Array, System
+from .system.timed import TimedSystem
 
 traces = {"segment": 0}
 
@@ -43,12 +44,17 @@ class Settings(NamedTuple):
 
     Steps hit the times `knots` and end at the last of them. `numbers` are the length of equal steps
     [s]; that of the first of those chosen by their error, which is chosen as well where it is not
-    positive; and the relative and absolute tolerance. `signs` are those of the event functions.
+    positive; and the relative tolerance. `atol` is the absolute one of positions, velocities and
+    algebraic variables, one after the other; None for equal steps. `signs` are those of the event
+    functions. `window` is from when the loop counts the time, and between which times its functions
+    are smooth (see `TimedSystem`); None where it counts the time itself and there are no breaks.
     """
 
     knots: Any
     numbers: Any
+    atol: Any
     signs: Any
+    window: Any
 
 
 class LoopState(NamedTuple):
@@ -93,14 +99,21 @@ class Loop:
 
     def __init__(self, method: Method, settings: Settings, differentiable: bool = False):
         parts = _parts()
-        dt, self.first, rtol, atol = settings.numbers
+        dt, self.first, rtol = settings.numbers
         adaptive = method.control is not None
         self.solver = parts.StabilizedSolver(
             method.integrator, method.formulation, retry=adaptive, differentiable=differentiable
         )
         self.terms = parts.problem_term(method.formulation)
-        tolerance = Tolerance(rtol, atol) if adaptive else None
-        self.context = StepContext(method.system, jnp.ones(()), tolerance=tolerance)
+        tolerance = None
+        if adaptive:
+            n = settings.atol.shape[0] // 2
+            atol = Absolute(settings.atol[:n], settings.atol[n : 2 * n], settings.atol[2 * n])
+            tolerance = Tolerance(rtol, atol)
+        system = method.system
+        if settings.window is not None:
+            system = TimedSystem(system, *settings.window)
+        self.context = StepContext(system, jnp.ones(()), tolerance=tolerance)
         self.rule: EqualSteps | ErrorControl = EqualSteps(settings.knots, dt)
         if method.control is not None:
             self.rule = ErrorControl(settings.knots, method.control)

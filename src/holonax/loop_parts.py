@@ -13,8 +13,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from .dense import levels_held
 from .formulation.base import Formulation, StepContext, stabilized
 from .integrator.base import BLOW_UP, SolverStatus
+from .jumps import constraint_jumps, unexplained_change
 from .steps import EqualSteps, ErrorControl, StepsState, interval
 from .system.base import Array
 
@@ -108,6 +110,11 @@ class StabilizedSolver(diffrax.AbstractSolver):
         lost = jnp.max(jnp.abs(v - moved[1])) > 0.5 * speed + _SLOW
         code = jnp.where(good & lost, 6, jnp.where(good, 0, code))
         good = good & ~lost
+        moving = context.system.moving_constraints(q.shape[0]) is not None
+        held = levels_held(self.formulation, self.solver) if moving else (True, True)
+        if moving:
+            jumped = constraint_jumps(context, t0, t1, y0[0], held)
+            code, good = jnp.where(jumped, 7, code), good & ~jumped
         y1 = jax.tree.map(lambda new, old: jnp.where(good, new, old), y1, y0)
         if "y1" in dense:
             dense = {**dense, "y1": y1}
@@ -115,6 +122,8 @@ class StabilizedSolver(diffrax.AbstractSolver):
             error = self._error_size(context, y0, moved, error)
             if self.formulation.kind == "ode":
                 error = jnp.maximum(error, self._correction_size(context, y0, moved, y1))
+            if moving and not held[0]:
+                error = jnp.maximum(error, unexplained_change(context, t0, t1, y0, y1))
             error = jnp.where(good, error, jnp.inf)
             result = diffrax.RESULTS.successful
         else:

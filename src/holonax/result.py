@@ -10,6 +10,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
+from .clock import Clock
 from .consistent import Start, constraint_rows
 from .dense import accelerations, interpolate
 from .events import Occurrence
@@ -61,7 +62,6 @@ class States:
 
     legs: list[Leg] = field(default_factory=list)
     parts: list[tuple[int, np.ndarray, Any]] = field(default_factory=list)
-    first: float = 0.0  # when the run began
     latest: float = -np.inf  # the time of the latest saved state
     jump: bool = False  # whether the state has changed since
     pending: Any = ()  # steps that dense output has not done with
@@ -78,7 +78,7 @@ class States:
         self._leg = len(self.legs) - 1
         return self._leg
 
-    def start(self, leg: Leg, t: float, y: Any, *, wanted: bool) -> None:
+    def start(self, leg: Leg, t: float, y: Any, *, wanted: bool = True) -> None:
         """Begin a stretch of the motion, with its first state if that is wanted."""
         self.leg(leg)
         if wanted and (t > self.latest or self.jump):
@@ -124,7 +124,8 @@ class Result:
     (n, nv) the accelerations that belong to them. `success`, `status`, `message` and `stats` say
     how the run went, `events` what happened on the way, `choices` the methods of
     ``method="auto"``. `result["name"]` gives the motion of a
-    body. Where an event changes the state, both states are there, at the same time.
+    body. Where an event changes the state, both states are there, at the same time; at a break as
+    well, with the accelerations before and after it.
     """
 
     system: System
@@ -141,6 +142,8 @@ class Result:
     stats: dict[str, Any]
     events: list[Occurrence]
     choices: list[Any] = field(default_factory=list)
+    clock: Clock = field(default_factory=Clock)
+    ticks: Any = None  # of the clock at the saved states; None where they are the times
 
     @staticmethod
     def single(
@@ -204,12 +207,27 @@ class Result:
         for k, leg in enumerate(self.legs):
             at = np.flatnonzero(self.leg == k)
             for part in np.split(at, range(_CHUNK, at.size, _CHUNK)) if at.size else ():
-                here = evaluated(leg.system, self.t[part], self.q[part], self.v[part])
+                here = evaluated(leg.system, self._times[part], self.q[part], self.v[part])
                 found = np.stack(numbers(here))
                 out = np.zeros((len(found), self.t.size)) if out is None else out
                 out[:, part] = found
         assert out is not None
         return out
+
+    @property
+    def elapsed(self) -> np.ndarray:
+        """Time since the start [s]; exact also where `t` is so large that it is rounded."""
+        return self._ticks - self.clock.ticks(self.start.t)
+
+    @property
+    def _ticks(self) -> np.ndarray:
+        return self.t if self.ticks is None else self.ticks
+
+    @cached_property
+    def _times(self) -> np.ndarray:
+        """The times that functions of the time are given at the saved states: `t`, but just before
+        or after a break."""
+        return self.clock.times_of_states(np.asarray(self._ticks))
 
     def _rows(self, leg: Leg) -> Any:
         """Where the constraint rows of a leg are among all of the mechanism's."""
@@ -250,7 +268,7 @@ class Result:
         for k, leg in enumerate(self.legs):
             at = np.flatnonzero(self.leg == k)
             if at.size:
-                a[at], lam[k] = accelerations(leg, self.t[at], self.q[at], self.v[at])
+                a[at], lam[k] = accelerations(leg, self._times[at], self.q[at], self.v[at])
         return a, self._spread(lambda k, leg, at: lam[k])
 
     @property
@@ -301,7 +319,7 @@ class Result:
         if not any(lagging):
             return self.t
         # The steps that end at a saved time are equal since the one saved before it.
-        span = np.diff(self.t, prepend=self.start.t)
+        span = np.diff(self.elapsed, prepend=0.0)
         step = span / np.maximum(np.ceil(span / self.dt * (1 - 1e-9)), 1.0)
         return self.t - np.array(lagging)[self.leg] * step
 
@@ -322,8 +340,9 @@ class Result:
                 f"at: times must be a vector within the run, {self.t[0]:g} s to {self.t[-1]:g} s."
             )
         q, v = np.empty((times.size, self.q.shape[1])), np.empty((times.size, self.v.shape[1]))
+        times = self.clock.ticks(times)
         for begin, end in self._stretches:
-            ts = self.t[begin:end]
+            ts = self._ticks[begin:end]
             inside = np.flatnonzero((times > ts[0]) & (times <= ts[-1]))
             if begin == 0:
                 inside = np.flatnonzero((times >= ts[0]) & (times <= ts[-1]))
@@ -335,18 +354,19 @@ class Result:
             first = np.clip(np.searchsorted(ts, times[inside], side="left") - 1, 0, ts.size - 2)
             leg = self.legs[int(self.leg[begin])]
             states = self.q[begin:end], self.v[begin:end]
-            q[inside], v[inside] = interpolate(leg, ts, *states, times[inside], first)
+            q[inside], v[inside] = interpolate(leg, ts, *states, times[inside], first, self.clock)
         return q, v
 
     @cached_property
     def _stretches(self) -> list[tuple[int, int]]:
         """Where the motion is smooth: (first, last + 1) of the states between jumps and legs."""
-        new = (np.diff(self.t) <= 0) | (np.diff(self.leg) != 0)
+        ticks = self._ticks
+        new = (np.diff(ticks) <= 0) | (np.diff(self.leg) != 0)
         cuts = [0, *(np.flatnonzero(new) + 1).tolist(), self.t.size]
         out = []
         for begin, end in itertools.pairwise(cuts):
             # a change of method goes on from the last state of the one before
-            joined = begin > 0 and self.t[begin] > self.t[begin - 1]
+            joined = begin > 0 and ticks[begin] > ticks[begin - 1]
             out.append((begin - 1 if joined else begin, end))
         return out
 
@@ -381,11 +401,12 @@ class Result:
         spent, done = np.zeros_like(power), 0.0
         total = kinetic + potential
         for begin, end in self._stretches:
-            if begin and self.t[begin] == self.t[begin - 1]:
+            if begin and self._ticks[begin] == self._ticks[begin - 1]:
                 done += total[begin] - total[begin - 1]  # what an event took, or gave
             if end - begin > 1:
                 leg, at = self.legs[int(self.leg[end - 1])], slice(begin, end)
-                part = work(leg, self.t[at], self.q[at], self.v[at], power[at], total[at])
+                states = self._ticks[at], self.q[at], self.v[at]
+                part = work(leg, self.clock, *states, power[at], total[at])
                 spent[begin:end], done = done + part, done + part[-1]
             else:
                 spent[begin:end] = done
@@ -409,7 +430,7 @@ class Result:
         mechanism = self._mechanism("a reaction")
         mechanism.check_joint(joint, axes)  # before multipliers are computed
         lam = self._accelerations[1] if self.t_lam is not self.t else self.lam
-        return mechanism.reaction(joint, self.t, self.q, lam, axes)
+        return mechanism.reaction(joint, self._times, self.q, lam, axes)
 
     def _mechanism(self, what: str) -> Any:
         if not hasattr(type(self.system), "body_motion"):
@@ -427,6 +448,7 @@ class Result:
         lines = [
             f"holonax result: {status}, {self.message}",
             f"  method      {'; '.join(self._methods())}, dt = {self.dt:g} s",
+            *self._tolerance(),
             f"  saved       {self.t.size} states, t = {self.t[0]:g} ... {self.t[-1]:g} s",
             f"  size        {self.q.shape[1]} coordinates, {self.lam.shape[1]} constraint rows",
             f"  drift       |g| <= {np.max(position, initial=0):.2e}, "
@@ -437,6 +459,14 @@ class Result:
             *(f"  chosen      {choice}" for choice in self.choices),
         ]
         return "\n".join(lines)
+
+    def _tolerance(self) -> list[str]:
+        """What was asked of the error of a step."""
+        if "rtol" not in self.stats:
+            return []
+        longest = self.stats["dt_max"]
+        limit = f", steps of {longest:g} s at most" if np.isfinite(longest) else ""
+        return [f"  tolerance   rtol = {self.stats['rtol']:g}, atol = {self.stats['atol']}{limit}"]
 
     def _cost(self) -> str:
         """What was waited for: building, compiling and running apart."""

@@ -16,10 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import loop
+from .clock import Clock
 from .compiler import counts
 from .consistent import Start
-from .dense import DenseOutput
+from .dense import DenseOutput, on_constraints
 from .events import Event, Occurrence, armed, happen
+from .jumps import jumps_between
 from .result import Leg, States
 from .steps import Saved, StepControl, Tolerance
 from .storage import Storage
@@ -36,7 +38,8 @@ _SAME_TIME = 100  # events at one and the same time before that is called endles
 class Request:
     """What was asked of a run, checked.
 
-    `times` are those to save at, None for `every`-th steps (0: the end only).
+    `times` are those to save at, None for `every`-th steps (0: the end only). `clock` says how the
+    run counts time.
     """
 
     t_end: float
@@ -47,6 +50,7 @@ class Request:
     every: int
     times: np.ndarray | None
     events: tuple[Event, ...]
+    clock: Clock
     progress: Callable[[Progress], None] | None = None
 
 
@@ -80,12 +84,12 @@ class Outcome:
 
 @dataclass
 class Run:
-    """A run in progress: where it is, and what it has saved."""
+    """A run in progress: where it is, in ticks of its clock, and what it has saved."""
 
     request: Request
     start: Start
     system: System
-    t: float
+    ticks: float
     q: Any
     v: Any
     steps: int = 0
@@ -100,10 +104,15 @@ class Run:
     compiled_before: tuple[int, float] = field(default_factory=lambda: counts.so_far)
     limit: int = 256  # steps in a segment
     brief: bool = False  # whether segments are short even where few states are saved
-    since: float = 0.0  # when the present stretch of the motion began
+    since: float = 0.0  # when the present stretch of the motion began, in ticks
     kept: int = 0  # steps kept since then
     auto: Any = None  # the choice of the method, where that is automatic
     reported: float = 0.0
+
+    @property
+    def t(self) -> float:
+        """The time [s]."""
+        return self.request.clock.time(self.ticks)
 
     @property
     def compiling(self) -> tuple[int, float]:
@@ -131,6 +140,11 @@ def follow(
     stop = _Interrupt()
     with stop:
         state = resumed
+        if state is None and run.steps == 0 and run.request.clock.at_break(run.ticks):
+            failed = _pass_break(run, run.t)
+            if failed is not None:
+                run.states.start(_leg(run, formulation, integrator), run.ticks, (run.q, run.v))
+                return failed
         while True:
             if state is None:
                 ended = _at_start(run)
@@ -143,12 +157,12 @@ def follow(
             ended = _handle(run, event) or _come_to_rest(run)
             if ended is not None:
                 if ended.kind == "failure":
-                    run.states.last(run.t, (run.q, run.v))
+                    run.states.last(run.ticks, (run.q, run.v))
                 return ended
             if storage is not None:
                 storage.maybe(run, (formulation, integrator), None)
                 if storage.full:
-                    run.states.last(run.t, (run.q, run.v))
+                    run.states.last(run.ticks, (run.q, run.v))
                     return Outcome("interrupt", run.t)
 
 
@@ -230,13 +244,17 @@ def _handle(run: Run, which: np.ndarray) -> Outcome | None:
     return None
 
 
+def _leg(run: Run, formulation: Any, integrator: Any) -> Leg:
+    return Leg(run.system, formulation, integrator, run.request.dt)
+
+
 class _Stretch:
     """One method on one smooth part of the motion: from its start to an event or the end."""
 
     def __init__(self, run: Run, formulation: Any, integrator: Any, state: Any):
         request = run.request
         self.run, self.request, self.method = run, request, (formulation, integrator)
-        self.leg = Leg(run.system, formulation, integrator, request.dt)
+        self.leg = _leg(run, formulation, integrator)
         control = None if request.tolerance is None else request.control
         self.program = loop.Program(
             loop.Method(run.system, formulation, integrator, control, request.events)
@@ -244,11 +262,15 @@ class _Stretch:
         run.limit = max(run.limit, _steps_in_a_segment(self.program.speed))
         self.size = _segment_size(run)
         dense = request.times is not None and request.tolerance is not None
-        self.hit = None if dense else request.times  # times that steps are made to hit
+        # times that steps are made to hit
+        none = dense or request.times is None
+        self.hit = None if none else request.clock.ticks(request.times)
+        self.end = self._next_end(run.ticks)
         self.every = 1 if dense else request.every
         self.output = None
         if dense and request.times is not None:
-            self.output = DenseOutput(self.leg, request.times, run.states)
+            times = request.clock.ticks(request.times)
+            self.output = DenseOutput(self.leg, times, run.states, request.clock)
         if state is None:
             self.state = self._begun()
         else:
@@ -257,31 +279,45 @@ class _Stretch:
             if self.output is not None:
                 self.output.load(run.states.pending)
         self.failed = self.event = False
-        self.t_tried = run.t
+        self.tried = run.ticks
+
+    def _next_end(self, ticks: float) -> float:
+        """Where the stretch ends: at the next break, or with the run."""
+        clock = self.request.clock
+        return min(clock.next_break(ticks), clock.ticks(self.request.t_end))
 
     def _begun(self) -> Any:
         run = self.run
-        run.since, run.kept = run.t, 0
-        state = self.program.begin(self._settings(run.t), _number(run.t), run.q, run.v)
-        run.states.start(self.leg, run.t, state.y, wanted=_wanted(self.request, run))
+        run.since, run.kept, ticks = run.ticks, 0, run.ticks
+        state = self.program.begin(self._settings(ticks), _number(ticks), run.q, run.v)
+        run.states.start(self.leg, ticks, state.y, wanted=_wanted(self.request, run))
         if self.output is not None:
-            self.output.begin(run.t, state.y)
+            self.output.begin(ticks, state.y)
         return state
 
-    def _settings(self, t: float) -> loop.Settings:
+    def _settings(self, ticks: float) -> loop.Settings:
         request, run = self.request, self.run
-        whole = np.array([run.since, request.t_end])
-        tolerance = request.tolerance or (0.0, 0.0)
+        whole = np.array([run.since, self.end])
+        tolerance = request.tolerance
+        rtol = 0.0 if tolerance is None else tolerance.rtol
         return loop.Settings(
-            knots=_knots(whole, self.hit, t, self.size),
-            numbers=np.array([request.dt, request.first, *tolerance]),
+            knots=_knots(whole, self.hit, ticks, self.size),
+            numbers=np.array([request.dt, request.first, rtol]),
+            atol=None if tolerance is None else np.hstack(tolerance.absolute),
             signs=_number(run.signs) if request.events else None,
+            window=request.clock.window(run.since),
         )
 
     @property
     def over(self) -> bool:
         """Whether there is nothing to go on with."""
-        return self.failed or self.event or self.run.t >= self.request.t_end
+        return self.failed or self.event or self.run.ticks >= self.end
+
+    @property
+    def at_break(self) -> bool:
+        """Whether the stretch has come to a break, where another one begins."""
+        ended = self.end >= self.request.clock.ticks(self.request.t_end)
+        return self.run.ticks >= self.end and not (self.failed or self.event or ended)
 
     def advance(self, most: int) -> int:
         """One segment of at most `most` steps; returns how many were kept."""
@@ -298,10 +334,10 @@ class _Stretch:
             limit = min(max(limit - limit % every, every), most)
             program = (self.every, saving)
         segment, counts = self.program.advance(
-            self._settings(run.t), self.state, _number(limit), *program
+            self._settings(run.ticks), self.state, _number(limit), *program
         )
         self.state, self.failed = segment.state, bool(counts.failed)
-        self.event, self.t_tried = bool(counts.event), counts.t
+        self.event, self.tried = bool(counts.event), counts.t
         taken, rejected = int(counts.taken), int(counts.rejected)
         kept = taken - rejected
         run.steps, run.rejected, run.kept = (
@@ -311,12 +347,12 @@ class _Stretch:
         )
         self._pace(kept, time.perf_counter() - before)
         if apart and kept and run.kept % every == 0:
-            run.states.last(self.t_tried, self.state.y)
+            run.states.last(self.tried, self.state.y)
         elif saving and not apart:
             self._save(np.asarray(segment.rows)[: int(counts.saved)])
-        run.t, run.q, run.v = self.t_tried, self.state.y[0], self.state.y[1]
+        run.ticks, run.q, run.v = self.tried, self.state.y[0], self.state.y[1]
         if self.failed:
-            run.t = float(self.state.solver.t)
+            run.ticks = float(self.state.solver.t)
             run.steps -= self.request.tolerance is None
         return kept
 
@@ -336,9 +372,9 @@ class _Stretch:
         before = np.concatenate([[latest], ts[:-1]])
         good = ts > before  # drops a state that was there before
         if self.hit is not None:
-            good &= np.isin(ts, self.hit) & (ts <= self.t_tried)
+            good &= np.isin(ts, self.hit) & (ts <= self.tried)
         if self.failed:
-            good &= ts < self.t_tried
+            good &= ts < self.tried
         kept = jax.tree.map(lambda x: x[good], ys)
         (states if self.output is None else self.output).add(ts[good], kept)
 
@@ -374,9 +410,10 @@ class _Stretch:
         terminal = any(e.terminal for e, here in zip(request.events, found) if here)
         ended = not self.failed and not happened and run.t >= request.t_end
         if self.failed or interrupted or (request.times is None and (ended or terminal)):
-            run.states.last(run.t, state.y)
+            run.states.last(run.ticks, state.y)
         if self.failed:
-            return Outcome("failure", run.t, self.t_tried, int(state.solver.code)), None
+            tried = request.clock.time(self.tried)
+            return Outcome("failure", run.t, tried, int(state.solver.code)), None
         if happened:
             run.signs = np.where(found, 0, np.asarray(state.steps.watch.signs))
             return Outcome("event", run.t), found
@@ -398,7 +435,14 @@ def _until_event(
         kept = stretch.advance(2**30 if pause is None else pause.left)
         if pause is not None:
             pause.left -= kept
-        if stretch.over:
+        if stretch.at_break:
+            stretch.close()
+            failed = _pass_break(run, np.nextafter(run.t, -np.inf))
+            if failed is not None:
+                run.states.last(run.ticks, (run.q, run.v))
+                return failed, None
+            stretch = _Stretch(run, formulation, integrator, None)
+        elif stretch.over:
             sturdier = stretch.sturdier() if stretch.failed else None
             if sturdier is None:
                 return stretch.finish(interrupted=False)
@@ -420,6 +464,23 @@ def _until_event(
             return Outcome("pause", run.t, state=stretch.state), None
 
 
+def _pass_break(run: Run, before: float) -> Outcome | None:
+    """Begin a new smooth piece: velocities that constraints ask for from here on, and not yet at
+    the time `before`, are taken up by an impulse; a jump of positions ends the run."""
+    run.states.jump = run.steps > 0
+    moving = run.system.moving_constraints(int(np.size(run.q)))
+    if moving is None:
+        return None
+    beside = np.array([before, np.nextafter(run.t, np.inf)])
+    jumped, kinked = jumps_between(run.system, beside, run.q)
+    if jumped.any():
+        return Outcome("failure", run.t, run.t, 7)
+    if kinked.any():
+        q, v = (np.asarray(x)[None] for x in (run.q, run.v))
+        run.v = on_constraints(run.system, (False, True), beside[1:], q, v)[1][0]
+    return None
+
+
 def _added(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:
     return {name: counts.get(name, 0) + more.get(name, 0) for name in {**counts, **more}}
 
@@ -427,7 +488,8 @@ def _added(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:
 def _wanted(request: Request, run: Run) -> bool:
     """Whether the first state of a stretch is to be saved."""
     if request.times is not None:
-        return not run.states.parts and bool(np.any(request.times == run.t))
+        first = not run.states.parts
+        return first and bool(np.any(request.clock.ticks(request.times) == run.ticks))
     return not run.states.parts or request.every == 1
 
 
@@ -458,7 +520,7 @@ def _report(run: Run) -> None:
         return
     run.reported = now
     elapsed = run.spent + now - run.began
-    done = (run.t - run.states.first) / (run.request.t_end - run.states.first)
+    done = (run.t - run.start.t) / (run.request.t_end - run.start.t)
     running = elapsed - run.compiling[1]  # nothing is compiled a second time
     remaining = running * (1 - done) / done if done > 0 else float("inf")
     report(Progress(run.t, run.request.t_end, run.steps, elapsed, remaining))
@@ -487,6 +549,4 @@ class _Interrupt:
 
 def new_run(request: Request, system: System, start: Start) -> Run:
     """A run at its start."""
-    run = Run(request, start, system, start.t, start.q, start.v)
-    run.states.first = start.t
-    return run
+    return Run(request, start, system, request.clock.ticks(start.t), start.q, start.v)

@@ -13,8 +13,11 @@ import numpy as np
 from jax.core import Tracer
 
 from . import integrator as integrators
+from ._config import check_precision
 from ._messages import listed, shown
+from ._numbers import as_array
 from .auto import RTOL, drive, new_auto
+from .clock import Clock
 from .consistent import Start, check_start, consistent, finite_number
 from .events import Event, check_events
 from .failure import explain
@@ -23,12 +26,17 @@ from .integrator import Dopri5
 from .pairs import check_pair, is_legal
 from .result import Result
 from .run import Outcome, Progress, Request, Run, follow, new_run
+from .scale import absolute, described
+from .signals import check_breaks
 from .steps import StepControl, Tolerance
 from .storage import Folder, Storage, checked_path, load
 from .system.base import System
 
 Save = Literal["steps", "end"] | int | Any
 _FEW = 16  # steps of the first segment of a run with checkpoints, which may be slow
+
+_LONGEST = 100  # steps that a run has at least, where something depends on the time explicitly
+_SHORTEST, _MOST_STEPS = 1e-200, 2.0**50  # the length of a run [s], and its number of equal steps
 
 
 def _save_plan(save: Save, t0: float, t_end: float) -> tuple[int, np.ndarray | None]:
@@ -79,6 +87,7 @@ def simulate(
     save: Save = "steps",
     control: StepControl | None = None,
     events: Event | Sequence[Event] = (),
+    breaks: Any = (),
     progress: bool | Callable[[Progress], None] = False,
     checkpoint: Any = None,
     checkpoint_every: float = 10.0,
@@ -101,13 +110,16 @@ def simulate(
     - `save`: ``"steps"`` (every step), a whole number n (every n-th), ``"end"``, or an array of
       times: equal steps are made to hit them exactly, steps chosen by their error are not touched
       and the solution between them is interpolated to the method's order, constraints holding.
-    - `rtol`, `atol`: relative and absolute tolerance of a step's error; `atol` is `rtol` / 100
-      unless given. Positions are measured by their size, rotations in radians, velocities by
+    - `rtol`, `atol`: relative and absolute tolerance of a step's error; `atol` is `rtol` / 100 of
+      what is usual for the mechanism, its size and speeds, unless given; `print(result)` says what
+      it was. Positions are measured by their size, rotations in radians, velocities by
       theirs, multipliers by theirs at the power of the step that belongs to their index. `dt` is
       then the first step, which is chosen if it is left out. Takes an integrator with an error
       estimate, by default `Dopri5`.
     - `control`: how the length of error-controlled steps is chosen.
     - `events`: what to look for on the way, and what happens then; see `Event`.
+    - `breaks`: times [s] at which forces or drivers are not smooth. They are hit exactly and the
+      method begins anew there, beside those that the model and `Step`, `Pulse`, `Table` announce.
     - `progress`: True prints a line twice a second at most; a function is given a `Progress`.
     - `checkpoint`: a directory to which the run is written every `checkpoint_every` seconds, so
       that `resume` can go on from there, to the last bit as if nothing had happened. A new or
@@ -124,6 +136,7 @@ def simulate(
             f"simulate: system is {type(system).__name__}; give a System, from model.build() or "
             "FunctionSystem(...)."
         )
+    check_precision("simulate")
     _check_untraced(system, start)
     if method is not None:
         rtol = _check_auto(method, dt, rtol, formulation, integrator)
@@ -133,7 +146,7 @@ def simulate(
         integrator = _usual()[1] if explicit else type(formulation).default_integrator(formulation)
     check_pair(formulation, integrator)
     t_end = finite_number("simulate", "t_end", t_end)
-    tolerance = _tolerance(integrator, dt, rtol, atol, control)
+    rtol = _tolerance(integrator, dt, rtol, atol, control)
     step = finite_number("simulate", "dt", 1.0 if dt is None else dt, positive=True)
     start = _consistent_start(system, start)
     if t_end <= start.t:
@@ -142,21 +155,32 @@ def simulate(
         )
     every, times = _save_plan(save, start.t, t_end)
     given = {"system": system, "formulation": formulation, "integrator": integrator}
+    span = t_end - start.t
+    _check_steps(span, None if rtol is not None else step)
+    tolerance = None
+    if rtol is not None:
+        tolerance = Tolerance(as_array(rtol), absolute(system, start, rtol, atol))
+    breaks = np.union1d(check_breaks("simulate", breaks), system.time_breaks())
+    control = _usual()[2] if control is None else control
+    if tolerance is not None:
+        hidden = system.has_unannounced_times(int(np.size(start.q)))
+        control = control.limited(span / _LONGEST if hidden else np.inf)
     if start.redundant:
         if formulation.kind in ("dae", "index3"):
             raise ValueError(_redundancy(formulation, start))
         system = system.with_redundant_constraints()
     if times is None and tolerance is None:
-        step = (t_end - start.t) / max(np.ceil((t_end - start.t) / step * (1 - 1e-9)), 1.0)
+        step = span / max(np.ceil(span / step * (1 - 1e-9)), 1.0)
     request = Request(
         t_end=t_end,
         dt=step,
         tolerance=tolerance,
-        control=_usual()[2] if control is None else control,
+        control=control,
         first=0.0 if dt is None else step,
         every=every,
         times=times,
         events=check_events(system, start.t, start.q, start.v, events),
+        clock=Clock.of(start.t, t_end, None if tolerance is not None else step, breaks),
         progress=_reporter(progress),
     )
     storage = _storage(checkpoint, checkpoint_every, store)
@@ -291,9 +315,13 @@ def _result(run: Run, outcome: Outcome, storage: Storage | None) -> Result:
     """What a run has computed, whichever way it ended."""
     request, steps, start = run.request, run.steps, run.start
     if run.states.latest == -np.inf:  # ended before the first time that was asked for
-        run.states.last(run.t, (run.q, run.v))
+        run.states.last(run.ticks, (run.q, run.v))
     arrays = run.states.arrays() if storage is None else storage.arrays(run.states)
     trouble = "" if storage is None else storage.trouble
+    ticks = None
+    if request.clock.origin != 0.0:
+        ticks = np.array(arrays["t"])
+        arrays["t"] = request.clock.time(ticks)
     status = outcome.kind
     message = {
         "end": f"reached t = {request.t_end:g} s in {steps} steps",
@@ -326,6 +354,8 @@ def _result(run: Run, outcome: Outcome, storage: Storage | None) -> Result:
         message=message,
         events=run.occurrences,
         choices=[] if run.auto is None else run.auto.choices,
+        clock=request.clock,
+        ticks=ticks,
         stats={
             "steps": steps,
             "rejected": run.rejected,
@@ -336,10 +366,23 @@ def _result(run: Run, outcome: Outcome, storage: Storage | None) -> Result:
             "build_time": start.seconds,
             "dt": dt,
             "saved": saved if request.times is None else "times",
+            **_tolerances(run),
             **run.counts,
         },
         **arrays,
     )
+
+
+def _tolerances(run: Run) -> dict[str, Any]:
+    """What was asked of the steps' error, and their longest length."""
+    tolerance, control = run.request.tolerance, run.request.control
+    if tolerance is None:
+        return {}
+    return {
+        "rtol": float(tolerance.rtol),
+        "atol": described(run.system, tolerance.absolute),
+        "dt_max": float(control.dt_max),
+    }
 
 
 def _redundancy(formulation: Formulation, start: Start) -> str:
@@ -353,10 +396,24 @@ def _redundancy(formulation: Formulation, start: Start) -> str:
     )
 
 
+def _check_steps(span: float, step: float | None) -> None:
+    """Refuse a run that is too short for numbers, or has more steps than can be counted."""
+    if span < _SHORTEST:
+        raise ValueError(
+            f"simulate: the run is {span:g} s long, too short to be divided into steps. Give a "
+            "later t_end."
+        )
+    if step is not None and span / step > _MOST_STEPS:
+        raise ValueError(
+            f"simulate: dt={step:g} s makes {span / step:.1e} steps of {span:g} s, more than can "
+            "be counted. Give a longer dt."
+        )
+
+
 def _tolerance(
     integrator: Any, dt: Any, rtol: Any, atol: Any, control: StepControl | None
-) -> Tolerance | None:
-    """What is asked of each step's error; None for equal steps."""
+) -> float | None:
+    """The relative tolerance of each step's error; None for equal steps."""
     if rtol is None:
         for name, value in (("atol", atol), ("control", control)):
             if value is not None:
@@ -383,11 +440,11 @@ def _tolerance(
             f"rtol out and give dt, or use one of: {', '.join(able)}."
         )
     rtol = finite_number("simulate", "rtol", rtol, positive=True)
-    atol = rtol / 100 if atol is None else finite_number("simulate", "atol", atol, positive=True)
+    if atol is not None:
+        finite_number("simulate", "atol", atol, positive=True)
     if control is not None and not isinstance(control, StepControl):
         raise TypeError(f"simulate: control={shown(control)} is not an hx.StepControl(...).")
-    numbers: Any = (np.asarray(x, dtype=float) for x in (rtol, atol))
-    return Tolerance(*numbers)
+    return rtol
 
 
 def _consistent_start(system: System, start: Any) -> Start:

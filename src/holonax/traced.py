@@ -71,7 +71,8 @@ def trajectory(
       constraints by the shortest way, so that a derivative with respect to a length is that of a
       mechanism that fits together.
     - `times`: increasing, hit exactly.
-    - `dt`: the longest of equal steps [s]; or `rtol`, `atol` for steps chosen by their error.
+    - `dt`: the longest of equal steps [s]; or `rtol`, `atol` for steps chosen by their error;
+      `atol` is `rtol` / 100 unless given. Give the breaks of forces among `times`.
     - `max_steps`: the most steps there is room for; needed where `times` or `dt` are traced, 4096
       where steps are chosen by their error. A run that needs more has `ok=False`.
     - `adjoint`: ``"reverse"`` for `grad` and `vjp`, ``"forward"`` for `jvp` and `jacfwd`.
@@ -91,14 +92,14 @@ def trajectory(
     formulation, integrator = _pair(formulation, integrator, dt, rtol)
     if isinstance(start, Start) and start.redundant:
         system = system.with_redundant_constraints()
-    control = None if rtol is None else StepControl()
+    control = None if rtol is None else StepControl(dt_max=np.inf)
     method = Method(system, formulation, integrator, control, ())
     knots = _knots(times)
     room = _room(max_steps, knots, dt, rtol)
     knots = jnp.asarray(knots)
-    settings = Settings(knots, _numbers(dt, rtol, atol), None)
     q, v = (start.q, start.v) if isinstance(start, Start) else start
     q, v = _fitted(system, knots[0], jnp.asarray(q), jnp.asarray(v))
+    settings = Settings(knots, *_numbers(dt, rtol, atol, v.shape[0]), None, None)
     loop = Loop(method, settings, differentiable=True)
     first = begun(loop, method, knots[0], q, v)
     rows = jax.tree.map(lambda x: jnp.full((len(knots), *x.shape), jnp.nan).at[0].set(x), first.y)
@@ -122,21 +123,21 @@ def _pair(
     formulation: Formulation | None, given: Any, dt: Any, rtol: Any
 ) -> tuple[Formulation, Any]:
     """The methods, chosen as `simulate` does where they are not given."""
-    integrator: Any = given
     if (dt is None) == (rtol is None):
         raise ValueError(
             "trajectory: give dt [s] for equal steps, or rtol for steps chosen by their error."
         )
     formulation = PostStabilized("both", passes=2) if formulation is None else formulation
-    if integrator is None and isinstance(formulation, Formulation):
-        usual = Dopri5()
-        explicit = rtol is not None and is_legal(formulation, usual)
-        integrator = usual if explicit else formulation.default_integrator()
+    integrator = given
+    if given is None and isinstance(formulation, Formulation):
+        explicit = rtol is not None and is_legal(formulation, Dopri5())
+        integrator = Dopri5() if explicit else formulation.default_integrator()
     check_pair(formulation, integrator)
-    name = type(integrator).__name__
-    if rtol is None and integrator.needs_tolerance:
+    method: Any = type(integrator)
+    name = method.__name__
+    if rtol is None and method.needs_tolerance:
         raise ValueError(f"trajectory: {name} chooses its steps by their error. Give rtol.")
-    if rtol is not None and not integrator.estimates_error:
+    if rtol is not None and not method.estimates_error:
         raise ValueError(
             f"trajectory: {name} has no error estimate for rtol. Give dt, or use hx.Dopri5()."
         )
@@ -160,13 +161,13 @@ def _knots(times: Any) -> Any:
     return knots
 
 
-def _numbers(dt: Any, rtol: Any, atol: Any) -> Array:
-    """The numbers of `Settings`."""
+def _numbers(dt: Any, rtol: Any, atol: Any, nv: int) -> tuple[Array, Array | None]:
+    """The numbers of `Settings`, and the absolute tolerance."""
+    stacked = lambda *x: jnp.stack([jnp.asarray(y, dtype=float) for y in x])  # noqa: E731
     if rtol is None:
-        numbers = (dt, dt, 0.0, 0.0)
-    else:
-        numbers = (1.0, 0.0, rtol, rtol / 100 if atol is None else atol)
-    return jnp.stack([jnp.asarray(x, dtype=float) for x in numbers])
+        return stacked(dt, dt, 0.0), None
+    atol = jnp.asarray(rtol / 100 if atol is None else atol, dtype=float)
+    return stacked(1.0, 0.0, rtol), jnp.broadcast_to(atol, (2 * nv + 1,))
 
 
 def _room(max_steps: Any, knots: Array, dt: Any, rtol: Any) -> int:

@@ -23,8 +23,9 @@ _NUMBERS = 200_000  # and velocities in them all
 _ROUNDING = 1e-15  # of the energy, for each step
 
 
-def work(leg: Any, t: Any, q: Any, v: Any, power: Any, total: Any) -> np.ndarray:
-    """The work up to each of the states of one smooth stretch; `total` is their energy."""
+def work(leg: Any, clock: Any, t: Any, q: Any, v: Any, power: Any, total: Any) -> np.ndarray:
+    """The work up to each of the states of one smooth stretch; `total` is their energy, and t are
+    the ticks of `clock`."""
     parts, doubt = simpson_parts(power, t)
     doubt = _of_neighbours(doubt)
     known = isinstance(leg.system, Mechanism) or q.shape[1] == v.shape[1]
@@ -39,7 +40,11 @@ def work(leg: Any, t: Any, q: Any, v: Any, power: Any, total: Any) -> np.ndarray
         if not steps.size:
             return done
         steps = np.sort(steps) if parts.size > _FEW else np.arange(parts.size)
-        parts[steps], doubt[steps], room = _finely(leg, t, q, v, steps), 0.0, room - steps.size
+        parts[steps], doubt[steps], room = (
+            _finely(leg, clock, t, q, v, steps),
+            0.0,
+            room - steps.size,
+        )
     return np.concatenate([[0.0], np.cumsum(parts)])
 
 
@@ -49,7 +54,7 @@ def _of_neighbours(doubt: np.ndarray) -> np.ndarray:
     return np.max(np.lib.stride_tricks.sliding_window_view(padded, 5), axis=1)
 
 
-def _finely(leg: Any, t: Any, q: Any, v: Any, steps: np.ndarray) -> np.ndarray:
+def _finely(leg: Any, clock: Any, t: Any, q: Any, v: Any, steps: np.ndarray) -> np.ndarray:
     """The work in some of the steps, by Gauss's rule."""
     nodes = min(2 if leg.integrator.order(None) <= 5 else 4, t.size)
     places, weights = np.polynomial.legendre.leggauss(2 * nodes)
@@ -57,13 +62,13 @@ def _finely(leg: Any, t: Any, q: Any, v: Any, steps: np.ndarray) -> np.ndarray:
     rows = first[:, None] + np.arange(nodes)
     needed = np.unique(rows)
     a = np.zeros_like(v)
-    a[needed] = evaluated(leg.system, t[needed], q[needed], v[needed]).a
+    a[needed] = evaluated(leg.system, clock.time(t[needed]), q[needed], v[needed]).a
     h = t[steps + 1] - t[steps]
     out = np.zeros(steps.size)
     for place, weight in zip(places, weights, strict=True):
         at = t[steps] + h * (1 + place) / 2
         there, rates = _between(leg.system, t[rows], q[rows], v[rows], a[rows], at)
-        out += h * weight / 2 * evaluated(leg.system, at, there, rates).power
+        out += h * weight / 2 * evaluated(leg.system, clock.time(at), there, rates).power
     return out
 
 

@@ -15,6 +15,7 @@ from .._messages import shown
 from .._numbers import as_array
 from ..consistent import Start, consistent
 from ..result import Result
+from ..signals import check_breaks
 from ..simulate import simulate
 from ..system.assembly import BodySet
 from ..system.elements import Element, Group, Table, group_rows
@@ -49,14 +50,18 @@ class Model(
 
     - `gravity`: acceleration of free fall [m/s^2], two or three components. Planar bodies feel
       its x and y components. Default: 9.81 along -z for spatial bodies, along -y for planar ones.
+    - `breaks`: times [s] at which forces or drivers are not smooth; runs hit them exactly and begin
+      anew there. Those of `Step`, `Pulse` and `Table` are known without being given.
 
     Add bodies with `body` and `planar_body`, connect them with joints and forces, then `simulate`,
     or `build` to get the `System` and a consistent start.
     """
 
     gravity: Any = None
+    breaks: Any = ()
 
     def __post_init__(self) -> None:
+        self.breaks = check_breaks("Model", self.breaks)
         if self.gravity is not None:
             try:
                 size = len(self.gravity)
@@ -146,7 +151,9 @@ class Model(
             for item in self._joints.values()
         )
         places = [(item.point_a, item.point, item.axes) for item in self._joints.values()]
-        return Mechanism(sets, JointPlaces.of(places), markers, False)
+        breaks = check_breaks("Model", self.breaks)
+        mechanism = Mechanism(sets, JointPlaces.of(places), markers, False)
+        return replace(mechanism, breaks=breaks) if breaks.size else mechanism
 
     def start_vectors(self) -> tuple[np.ndarray, np.ndarray]:
         """The described (q, v), not yet made consistent."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import equinox as eqx
@@ -17,9 +17,11 @@ from jax.lax import optimization_barrier
 from .._messages import listed, shown
 from .._numbers import as_array
 from ..linalg import jacobian
+from ..signals import signals_in
 from .base import Array, Metric, Rows, System
 from .dense import DenseFactor, DenseTangent, inverse_mass
 from .tangent_blocks import StepWeights
+from .time_dependence import depends
 
 
 def _check_callable(name: str, fun: Any, arguments: str) -> None:
@@ -138,6 +140,26 @@ class FunctionSystem(System):
 
     def sturdier(self) -> FunctionSystem | None:
         return None if self._sturdy else _replaced(self, _sturdy=True)
+
+    def time_breaks(self) -> np.ndarray:
+        functions = (self._force, self._constraint, self._nonholonomic)
+        found = [x.breaks for f in functions if f is not None for x in signals_in(f)]
+        return np.unique(np.concatenate(found)) if found else np.zeros(0)
+
+    def has_unannounced_times(self, nq: int) -> bool:
+        return any(self._timed(name, nq) for name in ("force", "constraint", "nonholonomic"))
+
+    def moving_constraints(self, nq: int) -> FunctionSystem | None:
+        moving = self._timed("constraint", nq) or self._timed("nonholonomic", nq)
+        return self if moving else None
+
+    def _timed(self, name: str, nq: int) -> bool:
+        """Whether one of the functions, of `nq` coordinates, depends on the time explicitly."""
+        function = getattr(self, f"_{name}")
+        if function is None:
+            return False
+        leaves, structure = jax.tree.flatten(self.parameters)
+        return _uses_time(function, name, nq, tuple(jnp.shape(x) for x in leaves), structure)
 
     def qdot(self, q: Array, v: Array) -> Array:
         return v
@@ -280,6 +302,15 @@ class FunctionSystem(System):
 
     def constraint_names(self, rows: int) -> list[str]:
         return _names(self._constraint_names, "constraint", "constraint", rows)
+
+
+@lru_cache(maxsize=256)
+def _uses_time(function: Any, name: str, nq: int, shapes: Any, structure: Any) -> bool:
+    """Whether a user's function of (q, t, p) or (q, v, t, p) depends on t."""
+    of = lambda shape: jax.ShapeDtypeStruct(shape, float)  # noqa: E731
+    parameters = structure.unflatten([of(shape) for shape in shapes])
+    state = [of((nq,))] if name == "constraint" else [of((nq,)), of((nq,))]
+    return depends(function, (*state, of(()), parameters), len(state))
 
 
 @partial(jax.jit, static_argnums=0)

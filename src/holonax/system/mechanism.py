@@ -17,12 +17,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._messages import listed, shown
+from ..signals import signals_in
 from .assembly import BodySet
 from .base import Array, ConstraintFactor, Metric, Rows, System
 from .elements import Group
 from .evaluation import DENSE, evaluated
 from .frames import PlanarFrame
 from .tangent_blocks import StepWeights, force_diagonals
+from .time_dependence import functions_of, is_timed, is_unannounced
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,7 @@ class Mechanism(System):
     redundant: bool = eqx.field(static=True)
     released: tuple[str, ...] = eqx.field(static=True, default=())
     whole: Mechanism | None = None
+    breaks: Array | None = None  # times that the model was given as breaks
 
     # -- joints that come and go -----------------------------------------------------------
 
@@ -151,7 +154,8 @@ class Mechanism(System):
         markers = tuple(everything.markers[i] for i in kept)
         places = jax.tree.map(lambda x: x[kept], everything.places)
         sets = tuple(s.without(out) for s in everything.sets)
-        return Mechanism(sets, places, markers, everything.redundant, out, everything)
+        redundant = everything.redundant
+        return Mechanism(sets, places, markers, redundant, out, everything, self.breaks)
 
     # -- splitting -----------------------------------------------------------------------
 
@@ -179,7 +183,50 @@ class Mechanism(System):
     # -- System: configuration -----------------------------------------------------------
 
     def with_redundant_constraints(self) -> Mechanism:
-        return Mechanism(self.sets, self.places, self.markers, True, self.released, self.whole)
+        return replace(self, redundant=True)
+
+    # -- System: time --------------------------------------------------------------------
+
+    def time_breaks(self) -> np.ndarray:
+        groups = (g for s in self.sets for g in (*s.joints, *s.forces))
+        found = (x for g in groups for f in functions_of(g.element) for x in signals_in(f))
+        own = [np.asarray(signal.breaks) for signal in found]
+        if self.breaks is not None:
+            own.append(np.asarray(self.breaks))
+        return np.unique(np.concatenate(own)) if own else np.zeros(0)
+
+    def has_unannounced_times(self, nq: int) -> bool:
+        return any(is_unannounced(g, s.frame) for s in self.sets for g in (*s.joints, *s.forces))
+
+    def moving_constraints(self, nq: int) -> Mechanism | None:
+        moving = [[g for g in s.joints if is_timed(g, s.frame)] for s in self.sets]
+        if not any(moving):
+            return None
+        sets = [
+            replace(s, joints=tuple(groups)) for s, groups in zip(self.sets, moving, strict=True)
+        ]
+        return replace(self, sets=tuple(sets))
+
+    def increment_units(self, nv: int) -> list[str]:
+        d = [(s.translations, s.dof - s.translations, s.n) for s in self.sets]
+        return [unit for m, k, n in d for unit in ["m"] * (m * n) + ["rad"] * (k * n)]
+
+    def typical_sizes(self, q: np.ndarray) -> np.ndarray:
+        nv = sum(s.n * s.dof for s in self.sets)
+        length = self._length(q)
+        return np.array([length if unit == "m" else 1.0 for unit in self.increment_units(nv)])
+
+    def _length(self, q: np.ndarray) -> float:
+        """The size of the mechanism [m]."""
+        places = [np.linalg.norm(x, axis=1) for x in (self.places.point_a, self.places.point)]
+        sizes = [np.max(x, initial=0.0) for x in places]
+        parts: Any = self._split_q(np.asarray(q))  # pyright: ignore[reportArgumentType]
+        for s, own in zip(self.sets, parts, strict=True):
+            position = own.reshape(-1, s.n)[: s.translations]
+            sizes.append(np.max(np.ptp(position, axis=1)))
+            inertia = np.atleast_2d(np.asarray(s.inertia))[: 1 if s.frame is PlanarFrame else 3]
+            sizes.append(np.sqrt(np.max(inertia / np.asarray(s.mass))))
+        return float(max(sizes))
 
     @property
     def has_redundant_constraints(self) -> bool:
