@@ -90,7 +90,7 @@ class Bench:
             self.body(name + " a")
             self.single(name, name + " a")
         self.system = self.model.system()
-        self.names = self.system.sets[0].names
+        self.names = self.system.bodies.names
 
     def v3(self, *x):
         return x[: self.d]

@@ -129,6 +129,23 @@ class Description:
             )
         return name
 
+    @property
+    def _kind(self) -> Kind | None:
+        """Whether the bodies are planar or spatial; None while there is none."""
+        return next((body.kind for body in self._bodies.values()), None)
+
+    def _new_body(self, name: Any, mass: Any, kind: Kind) -> str:
+        name = self._new_name("body", name)
+        if self._kind not in (None, kind):
+            raise ModelError(
+                f"body {name!r}: it is {kind}, but the other bodies of the model are {self._kind}. "
+                "Describe all with body(...), or all with planar_body(...); planar_joint keeps "
+                "a spatial body in a plane."
+            )
+        if mass is None:
+            raise ModelError(f"body {name!r}: mass is missing. Give it in kg, or MassProperties.")
+        return name
+
     def _find(self, owner: str, body: Any, kind: Kind | None) -> Body | Ground:
         """A body by handle or name."""
         if isinstance(body, Ground) or body == "ground":
@@ -160,13 +177,6 @@ class Description:
         moving = [body for body in found if isinstance(body, Body)]
         if not moving:
             raise ModelError(f"{owner}: it connects the ground to itself. Give at least one body.")
-        kinds = {body.kind for body in moving}
-        if len(kinds) > 1:
-            names = " and ".join(repr(body.name) for body in moving)
-            raise ModelError(
-                f"{owner}: it connects planar and spatial bodies ({names}), which do not mix. "
-                "Describe them all with body(...), or all with planar_body(...)."
-            )
         if len({body.name for body in moving}) < len(moving):
             names = [body.name for body in moving]
             twice = next(name for name in names if names.count(name) > 1)

@@ -19,9 +19,9 @@ from ..simulate import simulate
 from ..system.assembly import BodySet
 from ..system.elements import Element, Group, Table, group_rows
 from ..system.frames import Frame, PlanarFrame
-from ..system.mechanism import JointMarker, JointPlaces, Mechanism
+from ..system.mechanism import JointPlaces, Mechanism
 from .analysis_methods import AnalysisMethods
-from .bodies import Body, Kind, ModelError, planar_body, spatial_body, vector
+from .bodies import Body, ModelError, planar_body, spatial_body, vector
 from .custom import CustomMethods
 from .description import Item
 from .drivers import DriverMethods
@@ -90,9 +90,7 @@ class Model(
           rotation vector.
         - `velocity` [m/s] and `angular_velocity` [rad/s], both in world axes.
         """
-        name = self._new_name("body", name)
-        if mass is None:
-            raise ModelError(f"body {name!r}: mass is missing. Give it in kg, or MassProperties.")
+        name = self._new_body(name, mass, "spatial")
         self._bodies[name] = spatial_body(
             name, mass, inertia, position, rotation, velocity, angular_velocity
         )
@@ -114,9 +112,7 @@ class Model(
         `inertia` is the moment about the centre of mass [kg m^2]; other units are SI, angles in
         rad.
         """
-        name = self._new_name("body", name)
-        if mass is None:
-            raise ModelError(f"body {name!r}: mass is missing. Give it in kg, or MassProperties.")
+        name = self._new_body(name, mass, "planar")
         self._bodies[name] = planar_body(
             name, mass, inertia, position, angle, velocity, angular_velocity
         )
@@ -136,27 +132,18 @@ class Model(
                 f"Model: solver={shown(solver)} is not known. Use one of "
                 f"{', '.join(map(repr, _SOLVERS))}."
             )
-        kinds: list[Kind] = [
-            k for k in ("planar", "spatial") if any(b.kind == k for b in self._bodies.values())
-        ]
-        sets = tuple(self._body_set(kind, solver) for kind in kinds)
-        index = {kind: self._index(kind) for kind in kinds}
-        markers = tuple(
-            (item.name, _marker(item, kinds.index(item.kind), index[item.kind]))
-            for item in self._joints.values()
-        )
-        places = [(item.point_a, item.point, item.axes) for item in self._joints.values()]
-        return Mechanism(sets, JointPlaces.of(places), markers, False)
+        index = {"ground": 0, **{name: i + 1 for i, name in enumerate(self._bodies)}}
+        joints = self._joints.values()
+        markers = tuple((item.name, _ends(item, index)) for item in joints)
+        places = JointPlaces.of([(item.point_a, item.point, item.axes) for item in joints])
+        return Mechanism(self._body_set(index, solver), places, markers, False)
 
     def start_vectors(self) -> tuple[np.ndarray, np.ndarray]:
         """The described (q, v), not yet made consistent."""
-        q, v = [], []
-        for kind in ("planar", "spatial"):
-            bodies = [b for b in self._bodies.values() if b.kind == kind]
-            if bodies:
-                q.append(np.stack([b.start for b in bodies], axis=1).ravel())
-                v.append(np.stack([b.rate for b in bodies], axis=1).ravel())
-        return np.concatenate(q), np.concatenate(v)
+        bodies = self._bodies.values()
+        q = np.stack([b.start for b in bodies], axis=1)
+        v = np.stack([b.rate for b in bodies], axis=1)
+        return q.ravel(), v.ravel()
 
     def build(
         self,
@@ -208,43 +195,35 @@ class Model(
 
     # -- building ----------------------------------------------------------------------------
 
-    def _index(self, kind: Kind) -> dict[str, int]:
-        """Frame number of each body of a kind; the ground is 0."""
-        names = [b.name for b in self._bodies.values() if b.kind == kind]
-        return {"ground": 0, **{name: i + 1 for i, name in enumerate(names)}}
-
-    def _body_set(self, kind: Kind, solver: str) -> BodySet:
-        bodies = [b for b in self._bodies.values() if b.kind == kind]
-        index = self._index(kind)
-        frame = PlanarFrame if kind == "planar" else Frame
-        joints = _grouped(self._joints.values(), kind, index, frame)
+    def _body_set(self, index: dict[str, int], solver: str) -> BodySet:
+        bodies = self._bodies.values()
+        planar = self._kind == "planar"
+        frame = PlanarFrame if planar else Frame
+        joints = _grouped(self._joints.values(), index, frame)
         joints.sort(key=lambda g: not g.is_holonomic)
         inertia = np.stack([b.inertia for b in bodies], axis=1)
         return BodySet.of(
             mass=as_array([b.mass for b in bodies]),
-            inertia=as_array(inertia[0] if kind == "planar" else inertia),
-            gravity=tuple(as_array(x) for x in self._gravity(kind)),
+            inertia=as_array(inertia[0] if planar else inertia),
+            gravity=tuple(as_array(x) for x in self._gravity(planar)),
             joints=joints,
-            forces=_grouped(self._forces.values(), kind, index, frame),
+            forces=_grouped(self._forces.values(), index, frame),
             names=[b.name for b in bodies],
             frame=frame,
             solver=solver,
         )
 
-    def _gravity(self, kind: Kind) -> np.ndarray:
+    def _gravity(self, planar: bool) -> np.ndarray:
         if self.gravity is None:
-            return np.array([0.0, -9.81]) if kind == "planar" else np.array([0.0, 0.0, -9.81])
-        if kind == "planar":
+            return np.array([0.0, -9.81]) if planar else np.array([0.0, 0.0, -9.81])
+        if planar:
             return self.gravity[:2]
         return np.pad(self.gravity, (0, 3 - self.gravity.size))
 
 
-def _marker(item: Item, set_index: int, index: dict[str, int]) -> JointMarker:
-    return JointMarker(
-        set_index,
-        (index[item.bodies[0]], index[item.bodies[min(1, len(item.bodies) - 1)]]),
-        tuple(name for name, _, _ in item.parts),
-    )
+def _ends(item: Item, index: dict[str, int]) -> tuple[int, int]:
+    """The frames of a joint's first and second body."""
+    return index[item.bodies[0]], index[item.bodies[min(1, len(item.bodies) - 1)]]
 
 
 def _stacked(*values: Any) -> Any:
@@ -254,12 +233,10 @@ def _stacked(*values: Any) -> Any:
     return np.stack([np.asarray(x, float) for x in values])
 
 
-def _grouped(items: Any, kind: Kind, index: dict[str, int], frame: type) -> list[Group]:
+def _grouped(items: Any, index: dict[str, int], frame: type) -> list[Group]:
     """Stack the elements of each type, in order of first appearance."""
     found: dict[Any, list[tuple[str, Element, tuple[str, ...]]]] = {}
     for item in items:
-        if item.kind != kind:
-            continue
         for part in item.parts:
             leaves, structure = jax.tree.flatten(part[1])
             shapes = tuple(np.shape(leaf) for leaf in leaves)
