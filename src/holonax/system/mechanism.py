@@ -16,6 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._messages import listed, shown
+from .._numbers import is_traced
+from ..rotation import Vec2, Vec3
 from .assembly import BodySet
 from .base import Array, ConstraintFactor, Metric, Rows, System
 from .evaluation import DENSE, evaluated
@@ -25,11 +27,12 @@ from .tangent_blocks import StepWeights, force_diagonals
 
 @dataclass(frozen=True)
 class BodyMotion:
-    """The motion of one body over time.
+    """The motion of one body over time: of the origin of its coordinates, and of its axes.
 
     Spatial: `position` (n, 3), `rotation` (n, 3, 3) and `quaternion` (n, 4), `velocity` (n, 3),
     `angular_velocity` (n, 3) in world axes, and the accelerations of both. Planar: `position`
-    (n, 2), `angle` (n,), `velocity` (n, 2), `angular_velocity` (n,).
+    (n, 2), `angle` (n,), `velocity` (n, 2), `angular_velocity` (n,). `com` is the centre of mass
+    in the body's coordinates.
     """
 
     position: np.ndarray
@@ -39,10 +42,11 @@ class BodyMotion:
     angle: np.ndarray | None = None
     quaternion: np.ndarray | None = None
     rotation: np.ndarray | None = None
+    com: np.ndarray | None = None
 
     @cached_property
     def acceleration(self) -> np.ndarray:
-        """Of the centre of mass, as `velocity`."""
+        """Of the origin, as `velocity`."""
         return self.rates()[: self.position.shape[1]].T
 
     @cached_property
@@ -53,7 +57,7 @@ class BodyMotion:
         return turning[0] if self.rotation is None else _turned(self.rotation, turning)
 
     def point(self, local: Any) -> np.ndarray:
-        """World position over time of a body-fixed point given from the centre of mass."""
+        """World position over time of a point given in the body's coordinates."""
         local = np.asarray(local, dtype=float)
         if local.shape != self.position.shape[1:]:
             raise ValueError(
@@ -92,9 +96,13 @@ class JointPlaces(eqx.Module):
         """From (point_a, point, axes) of each joint, of the plane or of space."""
 
         def stacked(k: int, shape: tuple[int, ...]) -> Any:
+            values = [place[k] for place in places]
+            if is_traced(*values):
+                wide = [[(0, m - n) for m, n in zip(shape, x.shape, strict=True)] for x in values]
+                return jnp.stack([jnp.pad(x, pad) for x, pad in zip(values, wide, strict=True)])
             out = np.zeros((len(places), *shape))
-            for row, place in zip(out, places, strict=True):
-                row[tuple(slice(size) for size in np.shape(place[k]))] = place[k]
+            for row, value in zip(out, values, strict=True):
+                row[tuple(slice(size) for size in np.shape(value))] = value
             return out
 
         return JointPlaces(stacked(0, (3,)), stacked(1, (3,)), stacked(2, (3, 3)))
@@ -303,7 +311,10 @@ class Mechanism(System):
     def frame_of(self, name: str, q: Array, v: Array) -> Any:
         """The frame of one body at a state: position, axes and velocities."""
         i = self._locate(name)
-        return jax.tree.map(lambda x: x[i + 1], self.bodies.frames(q, v))
+        frame = jax.tree.map(lambda x: x[i + 1], self.bodies.frames(q, v))
+        if self.bodies.com is None:
+            return frame
+        return frame.at((Vec2 if self.is_planar else Vec3).of(-self.bodies.com[i]))
 
     # -- results by name -----------------------------------------------------------------
 
@@ -343,11 +354,16 @@ class Mechanism(System):
         x, y = self._rows_of(q, i), self._rows_of(v, i)
         given: Any = a if callable(a) else lambda: a
         rates = lambda: self._rows_of(given(), i)  # noqa: E731
+        com = np.zeros(self.bodies.translations)
         if self.is_planar:
-            return BodyMotion(x[:2].T, y[:2].T, y[2], rates, angle=x[2])
-        rotation = _rotations(x[3:])
-        turning = _turned(rotation, y[3:])
-        return BodyMotion(x[:3].T, y[:3].T, turning, rates, quaternion=x[3:].T, rotation=rotation)
+            centre = BodyMotion(x[:2].T, y[:2].T, y[2], rates, angle=x[2], com=com)
+        else:
+            A, e = _rotations(x[3:]), x[3:].T
+            turning = _turned(A, y[3:])
+            centre = BodyMotion(x[:3].T, y[:3].T, turning, rates, None, e, A, com)
+        if self.bodies.com is None:
+            return centre
+        return _at_origin(centre, np.asarray(self.bodies.com[i]))
 
     @property
     def is_planar(self) -> bool:
@@ -368,12 +384,11 @@ class Mechanism(System):
         mass, inertia = np.asarray(self.bodies.mass), np.asarray(self.bodies.inertia)
         for i, name in enumerate(self.bodies.names):
             motion = self.body_motion(name, q, v, np.zeros_like(v))
+            r, u = (self._rows_of(x, i)[: self.bodies.translations].T for x in (q, v))
             if self.is_planar:
-                flat = lambda x: np.pad(x, ((0, 0), (0, 1)))  # noqa: E731
-                r, u = flat(motion.position), flat(motion.velocity)
+                r, u = (np.pad(x, ((0, 0), (0, 1))) for x in (r, u))
                 angular[:, 2] += inertia[i] * motion.angular_velocity
             else:
-                r, u = motion.position, motion.velocity
                 xx, yy, zz, xy, xz, yz = inertia[:, i]
                 J = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
                 A = np.asarray(motion.rotation)
@@ -400,6 +415,8 @@ class Mechanism(System):
         first, A = self._rotation(a, q), self._rotation(b, q)
         d = self.bodies.translations
         force, torque = wrench[:, :d], wrench[:, d:]
+        if b and self.bodies.com is not None:
+            point = point - np.asarray(self.bodies.com[b - 1])
         arm = np.einsum("nij,j->ni", A, point)
         if self.is_planar:
             torque = torque[:, 0] - (arm[:, 0] * force[:, 1] - arm[:, 1] * force[:, 0])
@@ -438,6 +455,26 @@ class Mechanism(System):
             return _rotations(x[3:])
         c, s = np.cos(x[2]), np.sin(x[2])
         return np.moveaxis(np.array([[c, -s], [s, c]]), -1, 0)
+
+
+def _at_origin(centre: BodyMotion, com: np.ndarray) -> BodyMotion:
+    """The motion of a body's origin from that of its centre of mass, which has the coordinates
+    `com`: with s from the centre to the origin, v = v_c + w x s, a = a_c + w' x s + w x (w x s)."""
+    s = centre.point(-com) - centre.position
+    planar = centre.angle is not None
+
+    def across(w: np.ndarray, x: np.ndarray) -> np.ndarray:
+        if planar:
+            return w[:, None] * np.stack([-x[:, 1], x[:, 0]], axis=1)
+        return np.cross(w, x)
+
+    def rates() -> np.ndarray:
+        spin = across(centre.angular_acceleration, s) + across(w, across(w, s))
+        return np.concatenate([(centre.acceleration + spin).T, centre.rates()[s.shape[1] :]])
+
+    w = centre.angular_velocity
+    position, velocity = centre.position + s, centre.velocity + across(w, s)
+    return replace(centre, position=position, velocity=velocity, rates=rates, com=com)
 
 
 def _turned(rotation: np.ndarray, x: np.ndarray) -> np.ndarray:

@@ -87,17 +87,17 @@ class _Bodies:
         """The body's picture through its attached points."""
         points = self.attached[name]
         planar = self.motions[name].angle is not None
-        origin = np.zeros(2 if planar else 3)
-        if len(points) < 2 and not any(_coincide(p, origin) for p in points):
-            points = [*points, origin]
+        centre = np.asarray(self.motions[name].com)
+        if len(points) < 2 and not any(_coincide(p, centre) for p in points):
+            points = [*points, centre]
         closed = planar and len(points) > 2 and not _in_a_row(points)
         if closed:
-            centre = np.mean(points, axis=0)
-            points = sorted(points, key=lambda p: float(np.arctan2(*(p - centre)[::-1])))
+            middle = np.mean(points, axis=0)
+            points = sorted(points, key=lambda p: float(np.arctan2(*(p - middle)[::-1])))
         elif len(points) > 2 and planar:
             points = sorted(points, key=lambda p: (float(p[0]), float(p[1])))
         elif len(points) > 2:  # in space: a star from the centre of mass
-            points = [p for point in points for p in (origin, point)]
+            points = [p for point in points for p in (centre, point)]
         return Stroke(name, np.stack([self.path(name, p)[index] for p in points], axis=1), closed)
 
 
