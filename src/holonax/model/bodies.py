@@ -196,13 +196,11 @@ class BodyItem(Item):
 
     def _checked(self) -> tuple[Any, Any, bool]:
         """Mass, inertia (a number or a matrix) and whether it is a point mass."""
-        planar, is_point = (
-            self.dimension == 2,
-            isinstance(self.inertia, str) and self.inertia == "point",
-        )
+        planar = self.dimension == 2
+        is_point = isinstance(self.inertia, str) and self.inertia == "point"
         mass = self._numbers("mass", self.mass)
         if is_point:  # it keeps its orientation, so that any inertia will do
-            J = np.ones(()) if planar else np.eye(3)
+            J = mass * (np.ones(()) if planar else np.eye(3)) if mass.shape == () else mass
         else:
             J = self._numbers("inertia", self.inertia)
         if not planar and J.shape == (3,):
@@ -213,7 +211,7 @@ class BodyItem(Item):
             check_inertia(self.name, mass, J, planar=planar)
         except ValueError as error:
             raise ModelError(str(error)) from None
-        return float(mass), float(mass) * J if is_point else J, is_point
+        return float(mass), J, is_point
 
     def _numbers(self, what: str, value: Any) -> Any:
         """`value` as an array of numbers; its shape and signs are for `check_inertia`."""

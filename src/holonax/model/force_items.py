@@ -16,7 +16,7 @@ from . import forces
 from .attachment import Attached, Attachment
 from .bodies import rotation_matrix
 from .custom import checked_parameters
-from .items import Connector, ModelError, OnJoint, record
+from .items import Connector, ModelError, OnJoint, PointPair, record
 
 
 @dataclass(frozen=True, repr=False)
@@ -25,7 +25,7 @@ class ForceItem(Connector):
 
 
 @record("spring_damper", "spring-damper")
-class SpringDamper(ForceItem):
+class SpringDamper(PointPair, ForceItem):
     """Spring, damper and actuator along the line between a point of `a` and one of `b` (TSDA).
 
     **Arguments:**
@@ -38,14 +38,7 @@ class SpringDamper(ForceItem):
       (t, length, speed); its power is that force times the speed of lengthening.
     """
 
-    touches: ClassVar[tuple[str, ...]] = ("a", "b")
-
-    a: Any
-    b: Any
     _: KW_ONLY
-    at: Any = None
-    at_a: Any = None
-    at_b: Any = None
     stiffness: float = 0.0
     damping: float = 0.0
     length: float | None = None
@@ -123,7 +116,7 @@ class TorsionSpring(OnJoint, ForceItem):
 
 
 @record("bushing", "bushing")
-class Bushing(ForceItem):
+class Bushing(PointPair, ForceItem):
     """Elastic and viscous mounting between `a` and `b`: load = -K x - C x'.
 
     **Arguments:**
@@ -140,14 +133,7 @@ class Bushing(ForceItem):
     configuration, below half a turn. The stored energy is x'K x / 2 whatever the rotation.
     """
 
-    touches: ClassVar[tuple[str, ...]] = ("a", "b")
-
-    a: Any
-    b: Any
     _: KW_ONLY
-    at: Any = None
-    at_a: Any = None
-    at_b: Any = None
     axes: Any = None
     stiffness: Any
     damping: Any = None
@@ -265,7 +251,7 @@ class JointForce(OnJoint, ForceItem):
         joint = self.on(there.joints)
         assert joint is not None
         free = joint.item.free
-        if np.ndim(given) and len(free) == 1:
+        if (isinstance(given, tuple) or np.ndim(given)) and len(free) == 1:
             raise ModelError(
                 f"{self.owner}: a pair of numbers is for joints that slide and turn, but "
                 f"{self.joint!r} is a {joint.item.noun}. Give one number."

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, dataclass_transform
 
 import jax
@@ -62,9 +62,9 @@ class Item:
         return ((field.name, getattr(self, field.name)) for field in fields(self))
 
     def numbers(self) -> dict[str, Any]:
-        """The physical numbers and vectors that were said, by field."""
-        known = ((k, v) for k, v in self._said() if k not in self.discrete)
-        return {name: value for name, value in known if _is_number(value)}
+        """The physical numbers and vectors that were said, by field; parameters as they are."""
+        known = ((k, v) for k, v in self._said() if k not in self.discrete and v is not None)
+        return {name: x for name, x in known if name == "parameters" or _is_number(x)}
 
     def changed(self, **changes: Any) -> Any:
         """This record with other values of some fields."""
@@ -153,6 +153,20 @@ class Connector(Item):
     def attach(self, there: Attachment) -> Attached:
         """The elements it becomes, and where it sits; a pure function of the numbers."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True, repr=False)
+class PointPair(Connector):
+    """A record of something at points of two bodies."""
+
+    touches: ClassVar[tuple[str, ...]] = ("a", "b")
+
+    a: Any
+    b: Any
+    _: KW_ONLY
+    at: Any = None
+    at_a: Any = None
+    at_b: Any = None
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from inspect import signature
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ from .._numbers import is_traced
 from ..rotation.vectors import Scalar
 from ..system.elements import Constraint
 from .attachment import Attached, Attachment
-from .items import JointItem, ModelError
+from .items import JointItem, ModelError, PointPair
 
 TURN = 2 * np.pi
 
@@ -133,17 +133,8 @@ class Joint(JointItem):
 
 
 @dataclass(frozen=True, repr=False)
-class PointJoint(Joint):
+class PointJoint(PointPair, Joint):
     """A joint at a point of two bodies."""
-
-    touches: ClassVar[tuple[str, ...]] = ("a", "b")
-
-    a: Any
-    b: Any
-    _: KW_ONLY
-    at: Any = None
-    at_a: Any = None
-    at_b: Any = None
 
     def place(self, there: Attachment) -> Place:
         return Place(there, *there.points(self.at, self.at_a, self.at_b))

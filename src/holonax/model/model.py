@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from .._messages import listed, shown
-from .._numbers import namespace, stacked
+from .._numbers import as_array, namespace, stacked
 from ..system.assembly import BodySet
 from ..system.elements import Group, Table, group_rows
 from ..system.frames import Frame, PlanarFrame
@@ -171,9 +171,11 @@ class Model(AnalysisMethods):
 
     def parameters(self) -> dict[str, Any]:
         """Every physical number that was said, as ``"crank.mass"`` or ``"A.at_b"``."""
-        out = {} if self.gravity is None else {"gravity": self.gravity}
+        out: dict[str, Any] = {} if self.gravity is None else {"gravity": self.gravity}
         for name, item in self._items.items():
-            out |= {f"{name}.{field}": value for field, value in item.numbers().items()}
+            for field, value in item.numbers().items():
+                vector = isinstance(value, tuple) and field != "parameters"
+                out[f"{name}.{field}"] = as_array(value) if vector else value
         return out
 
     def with_parameters(self, values: Mapping[str, Any]) -> Model:
@@ -383,7 +385,7 @@ class Model(AnalysisMethods):
 
 
 def _gravity(given: Any) -> np.ndarray:
-    size = np.size(given) if np.ndim(given) == 1 else 0
+    size = len(given) if hasattr(given, "__len__") else 0
     if size not in (2, 3):
         raise ModelError(
             f"Model: gravity={shown(given)} must have two or three components [m/s^2], such as "
