@@ -16,6 +16,7 @@ from scipy.special import ellipk
 import holonax as hx
 from holonax.model.items import REGISTRY
 from holonax.model.joints import Kept
+from holonax.system.evaluation import evaluated
 
 MODEL = Path(hx.__file__).parent / "model"
 # No two components alike, so that the triad of an axis depends on it smoothly.
@@ -327,9 +328,9 @@ def offset_body(kind, offset):
         return [(force, jnp.cross(back, force) + zero)]
 
     def wind(t, frame):
-        return -frame.point(origin) * 0.5 + frame.velocity(origin) * 0.2
+        return -frame.point(origin) * 0.5 + frame.velocity(origin) * -0.2
 
-    m.spring_damper("spring", "ground", "b", at_b=shift + 0.2, stiffness=30.0, length=0.1)
+    m.spring_damper("spring", "ground", "b", at_b=shift + 0.2, stiffness=3.0, length=1.0)
     m.force("wind", "b", force=wind, at_b=shift - c)
     m.custom_force("pull", "b", pull)
     m.custom_joint("held", ["b"], lambda b, t: b.point(origin).x - 0.7 - 0.1 * t)
@@ -339,20 +340,28 @@ def offset_body(kind, offset):
 @pytest.mark.parametrize("kind", MODELS)
 def test_coordinates_that_begin_off_the_centre_of_mass_change_nothing(kind):
     (at_centre, _), (elsewhere, shift) = offset_body(kind, False), offset_body(kind, True)
-    one, two = (m.simulate(0.5, dt=0.01) for m in (at_centre, elsewhere))
-    assert_allclose(two.q, one.q, rtol=1e-12, atol=1e-13)
-    assert_allclose(two.v, one.v, rtol=1e-12, atol=1e-13)
+    q, v = at_centre.start_vectors()
+    step = np.random.default_rng(0).standard_normal(v.size)
+    moved = [
+        evaluated(m.system(), 0.3, q, v, step=step, dense=True) for m in (at_centre, elsewhere)
+    ]
+    for x, y in zip(*map(jax.tree.leaves, moved), strict=True):
+        assert_allclose(x, y, rtol=1e-13, atol=1e-13)
+    one, two = (m.simulate(0.5, dt=0.005) for m in (at_centre, elsewhere))
+    # the constraint is kept to a tolerance, which shows in the motion
+    assert_allclose(two.q, one.q, atol=1e-7)
+    assert_allclose(two.v, one.v, atol=1e-7)
     a, b = one["b"], two["b"]
-    assert_allclose(b.position, a.point(-shift), rtol=1e-12)
-    assert_allclose(b.point(shift), a.position, rtol=1e-12)
+    assert_allclose(b.position, a.point(-shift), atol=1e-7)
+    assert_allclose(b.point(shift), a.position, atol=1e-7)
     assert_allclose(b.com, shift)
-    assert_allclose(one.reaction("held").force, two.reaction("held").force, atol=1e-10)
-    assert_allclose(one.momentum()[1], two.momentum()[1], rtol=1e-11, atol=1e-12)
+    assert_allclose(one.reaction("held").force, two.reaction("held").force, atol=1e-5)
+    assert_allclose(one.momentum()[1], two.momentum()[1], atol=1e-6)
     # velocity and acceleration of the origin, by differences of fourth order
-    h = 0.01
+    h = 0.005
     for rate, values in ((b.velocity, b.position), (b.acceleration, b.velocity)):
         numeric = (8 * (values[3:-1] - values[1:-3]) - (values[4:] - values[:-4])) / (12 * h)
-        assert_allclose(rate[2:-2], numeric, atol=2e-5)
+        assert_allclose(rate[2:-2], numeric, atol=3e-4)
 
 
 def test_reactions_drivers_and_events_are_in_the_users_coordinates():
@@ -367,9 +376,9 @@ def test_reactions_drivers_and_events_are_in_the_users_coordinates():
     for axes in ("world", "joint"):
         assert_allclose(one.reaction("A", axes=axes).force, two.reaction("A", axes=axes).force)
     ball = hx.Model(gravity=(0, -10.0))
-    ball.planar_body("b", 1.0, 0.1, com=(0.0, 0.3), position=(0, 1.0))
+    ball.planar_body("b", 1.0, 0.1, com=(0.0, 0.3), position=(0.2, 1.0))
     ball.drive_coordinate("rail", "b", "x", value=0.2)
-    low = hx.Event("low", lambda b, t: b.r.y, bodies=["b"], stop=True)
+    low = hx.Event("low", lambda b, t: b.r.y, bodies=["b"], terminal=True)
     result = ball.simulate(1.0, dt=0.01, events=[low])
     assert_allclose(result["b"].position[:, 0], 0.2, atol=1e-12)
     assert_allclose(result.t[-1], np.sqrt(0.2), rtol=1e-9)
@@ -399,7 +408,7 @@ def test_a_point_mass_on_a_rod_is_the_mathematical_pendulum(kind):
     )
     assert np.all(result.reaction("rod").force[:, 1 if flat else 2] != 0)
     lowest = model.replaced("bob", position=(0, -length) if flat else (0, 0, -length)).linearize()
-    swings = np.abs(np.imag(lowest.eigenvalues))
+    swings = np.abs(np.imag(lowest.eigenvalues()))
     assert_allclose(swings[swings > 1e-3], np.sqrt(g / length), rtol=1e-9)
 
 
@@ -462,9 +471,9 @@ def imports(tree, *, inside):
     guarded = [x for x in ast.walk(tree) if isinstance(x, ast.If)]
     typing = {id(x) for g in guarded for x in ast.walk(g) if "TYPE_CHECKING" in ast.dump(g.test)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.level > 1 and id(node) not in typing:
-            if (id(node) in late) == inside:
-                yield (node.module or "").split(".")[0], [x.name for x in node.names]
+        above = isinstance(node, ast.ImportFrom) and node.level > 1 and id(node) not in typing
+        if above and (id(node) in late) == inside:
+            yield (node.module or "").split(".")[0], [x.name for x in node.names]
 
 
 def test_a_model_knows_the_system_and_nothing_above_it():
