@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from functools import cache
 from inspect import signature
 from typing import Any
 
@@ -41,7 +42,7 @@ class Residual(Constraint):
     @staticmethod
     def of(rule: Callable[..., Any], known: Mapping[str, Any], unit: str = "") -> Residual:
         """With what `rule` asks for by keyword, out of what is `known`."""
-        asked = [x.name for x in signature(rule).parameters.values() if x.kind is x.KEYWORD_ONLY]
+        asked = _asked(rule)
         found = {name: known[name] for name in asked if name != "t"}
         functions = tuple((name, x) for name, x in found.items() if _is_function(x))
         numbers = {name: x for name, x in found.items() if not _is_function(x)}
@@ -54,6 +55,12 @@ class Residual(Constraint):
     @property
     def drive_unit(self) -> str:
         return self.unit
+
+
+@cache
+def _asked(rule: Callable[..., Any]) -> list[str]:
+    """The numbers that a residual asks for by keyword."""
+    return [x.name for x in signature(rule).parameters.values() if x.kind is x.KEYWORD_ONLY]
 
 
 def _is_function(x: Any) -> bool:
