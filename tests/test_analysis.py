@@ -108,7 +108,7 @@ def test_a_rod_sags_against_its_torsion_spring():
 def angle_at(gravity):
     """The angle of the cantilever for another gravity."""
     system, start = cantilever()
-    changed = eqx.tree_at(lambda s: s.sets[0].gravity[1], system, -gravity)
+    changed = eqx.tree_at(lambda s: s.bodies.gravity[1], system, -gravity)
     return hx.equilibrium(changed, start).q[2]
 
 
@@ -329,7 +329,7 @@ def test_the_gradient_of_a_frequency_follows_the_equilibrium():
     system, start = cantilever()
 
     def square(k):
-        changed = eqx.tree_at(lambda s: s.sets[0].forces[0].element.law.stiffness, system, k)
+        changed = eqx.tree_at(lambda s: s.bodies.forces[0].element.law.stiffness, system, k)
         rest = hx.equilibrium(changed, start)
         return hx.linearize(changed, rest).modes().angular_frequency[0] ** 2
 

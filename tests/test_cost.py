@@ -200,6 +200,6 @@ def net(n):
 )
 def test_fill_of_the_factor(make, most):
     """Chains and rows of loops have none; that of a net is what minimum degree leaves."""
-    (bodies,) = make().sets
+    bodies = make().bodies
     assert bodies.tangent.schur.solver.fill <= most
     assert bodies.plans["all"].solver.fill <= most

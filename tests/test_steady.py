@@ -458,8 +458,8 @@ def test_the_gradient_of_a_steady_motion_s_frequency():
     system, start = rolling_disc(2.0)
 
     def square(scale):
-        gravity = lambda s: s.sets[0].gravity  # noqa: E731
-        changed = eqx.tree_at(gravity, system, tuple(scale * x for x in system.sets[0].gravity))
+        gravity = lambda s: s.bodies.gravity  # noqa: E731
+        changed = eqx.tree_at(gravity, system, tuple(scale * x for x in system.bodies.gravity))
         values = hx.linearize(changed, start).eigenvalues()
         return values[0].imag ** 2
 

@@ -7,32 +7,35 @@ from typing import Any
 import numpy as np
 
 from .base import System
-from .frames import PlanarFrame
 from .mechanism import Mechanism
 
 
-def _each(system: System, components: Any, of_q: bool) -> list[np.ndarray]:
-    out, offset = [], 0
-    for s in system.sets if isinstance(system, Mechanism) else ():
-        rows = np.array(components(s), int)
-        out += [offset + s.n * rows + i for i in range(s.n) if rows.size]
-        offset += s.n * (s.frame.nq if of_q else s.dof)
-    return out
+def _each(system: System, components: Any) -> list[np.ndarray]:
+    """For each body of a mechanism the positions of these of its components."""
+    if not isinstance(system, Mechanism):
+        return []
+    rows = np.array(components, int)
+    n = system.bodies.n
+    return [n * rows + i for i in range(n) if rows.size]
 
 
 def translations(system: System) -> list[np.ndarray]:
     """For each body the positions in v of its translations."""
-    return _each(system, lambda s: range(s.translations), of_q=False)
+    return _each(system, range(2 if _is_planar(system) else 3))
 
 
 def rotations(system: System) -> list[np.ndarray]:
     """For each spatial body the positions in v of its three rotations."""
-    return _each(system, lambda s: () if s.frame is PlanarFrame else range(3, 6), of_q=False)
+    return _each(system, () if _is_planar(system) else range(3, 6))
 
 
 def quaternions(system: System) -> list[np.ndarray]:
     """For each spatial body the positions in q of its quaternion."""
-    return _each(system, lambda s: () if s.frame is PlanarFrame else range(3, 7), of_q=True)
+    return _each(system, () if _is_planar(system) else range(3, 7))
+
+
+def _is_planar(system: System) -> bool:
+    return isinstance(system, Mechanism) and system.is_planar
 
 
 def others(places: list[np.ndarray], size: int) -> np.ndarray:
