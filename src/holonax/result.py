@@ -89,9 +89,9 @@ class States:
         if ts.size:
             self._keep(ts, jax.tree.map(np.asarray, ys))
 
-    def last(self, t: float, y: Any) -> None:
-        """The state a run ends with, unless it is there."""
-        if t > self.latest:
+    def last(self, t: float, y: Any, *, changed: bool = False) -> None:
+        """The state a run ends with, unless it is there; also if it has `changed` since."""
+        if t > self.latest or (changed and self.jump):
             self._keep(np.array([t]), jax.tree.map(lambda x: np.asarray(x)[None], y))
 
     def _keep(self, ts: np.ndarray, ys: Any) -> None:
@@ -225,7 +225,8 @@ class Result:
             if at.size:
                 rows = self._rows(leg)
                 columns = np.arange(width) if isinstance(rows, slice) else rows
-                out[np.ix_(at, columns)] = parts(k, leg, at)
+                known = columns >= 0  # those of contacts that are closed are no joints
+                out[np.ix_(at, columns[known])] = parts(k, leg, at)[:, known]
         return out
 
     @cached_property

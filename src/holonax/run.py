@@ -19,7 +19,7 @@ from . import loop
 from .compiler import counts
 from .consistent import Start
 from .dense import DenseOutput
-from .events import Event, Occurrence, armed, happen
+from .events import ENDLESS, NOT_FINITE, Event, Occurrence, happen
 from .result import Leg, States
 from .steps import Saved, StepControl, Tolerance
 from .storage import Storage
@@ -28,7 +28,7 @@ from .system.base import System
 _BUFFER = 2**21  # entries of the buffer of saved states in one segment
 _SECONDS = 0.1  # how long a segment should take
 _REPORT = 0.5  # seconds between reports of progress
-_AT_REST = 50  # times that an event may follow upon itself within a millionth of a second
+_FAST = 50  # times at which events may follow upon each other within a millionth of a second
 _SAME_TIME = 100  # events at one and the same time before that is called endless
 
 
@@ -49,6 +49,12 @@ class Request:
     events: tuple[Event, ...]
     progress: Callable[[Progress], None] | None = None
 
+    @property
+    def slack(self) -> float:
+        """How far a gap of a contact may be from zero that is closed, for a gradient of one: the
+        absolute tolerance of steps, or where these are equal a number far below their error."""
+        return 1e-10 if self.tolerance is None else float(self.tolerance.atol)
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -67,8 +73,8 @@ class Progress:
 
 @dataclass
 class Outcome:
-    """How a run ended: `kind` is "end", "event", "failure", "interrupt", or "pause", with the state
-    of the loop to go on from."""
+    """How a run ended: `kind` is "end", "event", "rest", "failure", "interrupt", or "pause", with
+    the state of the loop to go on from."""
 
     kind: str
     t: float
@@ -76,6 +82,7 @@ class Outcome:
     code: int = 0
     name: str = ""
     state: Any = None
+    number: float = 0.0
 
 
 @dataclass
@@ -93,8 +100,9 @@ class Run:
     counts: dict[str, int] = field(default_factory=dict)
     states: States = field(default_factory=States)
     occurrences: list[Occurrence] = field(default_factory=list)
-    signs: np.ndarray | None = None
-    systems: dict[Any, Any] = field(default_factory=dict)  # by the joints that are released
+    signs: np.ndarray | None = None  # of the event functions, and their allowances beyond zero
+    settled: bool = False  # whether all events at the present state have happened
+    systems: dict[Any, Any] = field(default_factory=dict)  # by joints released and contacts closed
     began: float = field(default_factory=time.perf_counter)
     spent: float = 0.0  # seconds before a resumption
     compiled_before: tuple[int, float] = field(default_factory=lambda: counts.so_far)
@@ -131,19 +139,19 @@ def follow(
     with stop:
         state = resumed
         while True:
-            if state is None:
-                ended = _at_start(run)
+            if state is None and not run.settled:
+                ended = _happen(run, None)
                 if ended is not None:
-                    return ended
+                    return _last(run, formulation, integrator, ended)
             outcome, event = _until_event(run, formulation, integrator, state, stop, storage, pause)
             state = None
             if event is None:
                 return outcome
-            ended = _handle(run, event) or _come_to_rest(run)
+            # nothing may have been found: the method only begins anew
+            ended = _happen(run, event) or _endless(run) if np.any(event) else None
             if ended is not None:
-                if ended.kind == "failure":
-                    run.states.last(run.t, (run.q, run.v))
-                return ended
+                return _last(run, formulation, integrator, ended)
+            run.settled = True
             if storage is not None:
                 storage.maybe(run, (formulation, integrator), None)
 
@@ -179,51 +187,60 @@ def take_back(run: Run, kept: Run) -> None:
     vars(run).update(vars(kept))
 
 
-def _at_start(run: Run) -> Outcome | None:
-    """Set the signs of the event functions, after events that happen right here."""
-    events = run.request.events
+def _happen(run: Run, found: np.ndarray | None) -> Outcome | None:
+    """Let events happen at the run's present state: those found there, and what follows at once."""
+    request = run.request
+    events = request.events
     if not events:
         return None
-    t, firing = _number(run.t), np.zeros(len(events), bool)
+    which = np.zeros(len(events), bool) if found is None else found
     for _ in range(_SAME_TIME):
-        signs, firing = armed(events, run.system, t, run.q, run.v, run.signs)
-        if not np.any(firing):
-            run.signs = signs
+        done = happen(
+            events,
+            which,
+            run.system,
+            run.t,
+            run.q,
+            run.v,
+            run.signs,
+            run.systems,
+            request.slack,
+        )
+        run.system, run.q, run.v, run.signs = done.system, done.q, done.v, done.sides
+        run.occurrences += done.occurrences
+        run.states.jump |= bool(done.occurrences)
+        if done.wrong is not None:
+            code, name, number = done.wrong
+            return Outcome("failure", run.t, run.t, code, name, number=number)
+        if done.terminal or done.rest:
+            kind, name = ("event", done.terminal) if done.terminal else ("rest", done.rest)
+            return Outcome(kind, run.t, name=name)
+        which = done.due
+        if not np.any(which):
+            run.settled = True
             return None
-        run.signs = np.where(firing, 0, signs)
-        ended = _handle(run, firing)
-        if ended is not None:
-            return ended
-    name = events[int(np.argmax(firing))].name
-    return Outcome("failure", run.t, run.t, 5, name)
+    return Outcome("failure", run.t, run.t, ENDLESS, events[int(np.argmax(which))].name)
 
 
-def _come_to_rest(run: Run) -> Outcome | None:
-    """Stop where an event follows upon itself faster and faster, as a ball that comes to rest."""
-    last = run.occurrences[-_AT_REST:]
+def _endless(run: Run) -> Outcome | None:
+    """Stop where events follow upon each other faster and faster."""
+    last = run.occurrences[-_FAST:]
     near = 1e-6 * (1 + abs(run.t))
-    name = last[-1].name if last else ""
-    if len(last) < _AT_REST or run.t - last[0].t > near or any(e.name != name for e in last):
+    if len(last) < _FAST or run.t - last[0].t > near or len({e.t for e in last}) < _FAST:
         return None
-    return Outcome("failure", run.t, run.t, 5, name)
+    return Outcome("failure", run.t, run.t, ENDLESS, last[-1].name)
 
 
-def _handle(run: Run, which: np.ndarray) -> Outcome | None:
-    """Let events happen at the run's present state."""
-    t = _number(run.t)
-    done = happen(run.request.events, which, run.system, t, run.q, run.v, run.systems)
-    run.system, run.q, run.v = done.system, done.q, done.v
-    run.occurrences += done.occurrences
-    finite = bool(jnp.all(jnp.isfinite(done.q)) & jnp.all(jnp.isfinite(done.v)))
-    if not finite:
-        last = done.occurrences[-1]
-        run.q, run.v = jnp.asarray(last.q_before), jnp.asarray(last.v_before)
-        run.occurrences.pop()
-        return Outcome("failure", run.t, run.t, 4, last.name)
-    run.states.jump = True
-    if done.terminal:
-        return Outcome("event", run.t, name=done.terminal)
-    return None
+def _last(run: Run, formulation: Any, integrator: Any, ended: Outcome) -> Outcome:
+    """With the state saved that events have ended a run with."""
+    states, at_times = run.states, run.request.times is not None
+    if not states.legs:
+        states.leg(Leg(run.system, formulation, integrator, run.request.dt))
+    if ended.kind == "rest" and not at_times:
+        states.last(run.t, (run.q, run.v), changed=True)
+    elif ended.kind == "failure" or states.latest == -math.inf:
+        states.last(run.t, (run.q, run.v))
+    return ended
 
 
 class _Stretch:
@@ -282,6 +299,7 @@ class _Stretch:
     def advance(self, most: int) -> int:
         """One segment of at most `most` steps; returns how many were kept."""
         run, every = self.run, max(self.every, 1)
+        run.settled = False
         before = time.perf_counter()
         between = run.kept % every  # steps since the last one that was to be saved
         saving = self.size if (self.every or self.hit is not None) else 0
@@ -372,7 +390,11 @@ class _Stretch:
         if self.failed:
             return Outcome("failure", run.t, self.t_tried, int(state.solver.code)), None
         if happened:
-            run.signs = np.where(found, 0, np.asarray(state.steps.watch.signs))
+            watch = state.steps.watch
+            run.signs = np.stack([np.asarray(watch.signs), np.asarray(watch.bands)])
+            if np.any(watch.bad):
+                name = request.events[int(np.argmax(watch.bad))].name
+                return Outcome("failure", run.t, run.t, NOT_FINITE, name), None
             return Outcome("event", run.t), found
         return Outcome("end" if ended else "interrupt", run.t), None
 
