@@ -152,7 +152,7 @@ class Watch(eqx.Module):
         high = jnp.where(twice & missed, high / 2, high)
         narrow = t_high - t_low <= 2 * _EPS * jnp.maximum(jnp.abs(t_high), t_high - t0)
         found = crossed & narrow & ~hinted & ~early
-        nothing = missed & narrow  # what was seen between the steps is not there
+        nothing = missed & (t1 >= t_high)  # what was seen between the steps is not there
         locating = (crossed | hinted | (state.locating & keep)) & ~(found | nothing | early)
         locating = locating & ~ended
         passing = (signs * high <= 0) & (signs != 0) & (signs != wanted)
