@@ -27,6 +27,7 @@ _EPS = float(np.finfo(float).eps)
 _SURVEY = 4  # parts of a step in which the rates of event functions are looked at
 _POINTS = 3  # points for each time that a function passes through its own size
 _MOST = 4096  # points within one step
+_CLOSER = 20  # times that a step is shortened towards where a function has no value
 _DIPS = 4  # minima looked at between two points
 
 
@@ -128,12 +129,13 @@ class Watch(eqx.Module):
         passed = (signs * values <= 0) & (signs != 0) & (signs != wanted)
         crossed = keep & jnp.any(passed)
         bad = keep & ~jnp.isfinite(values)
-        ended = jnp.any(bad)
         # A sign that changed twice: the step ends between, and the next one sees the second time.
-        early = spotted.hit & (spotted.turned | spotted.bad) & ~ended
+        # A function without a value: the step ends before, or there.
+        nowhere = spotted.bad & (spotted.after < 1) & (state.trials < _CLOSER)
+        early = spotted.hit & (spotted.turned | nowhere)
         # The bracket: where nothing has happened yet, and where something has.
         start = jnp.where(state.locating, state.t_low, t0)
-        hinted = spotted.hit & ~early
+        hinted = spotted.hit & ~early & ~spotted.bad
         missed = keep & state.locating & ~crossed
         t_low = jnp.where(missed, t1, start)
         low = jnp.where(missed, values, state.low)
@@ -153,22 +155,22 @@ class Watch(eqx.Module):
         narrow = t_high - t_low <= 2 * _EPS * jnp.maximum(jnp.abs(t_high), t_high - t0)
         found = crossed & narrow & ~hinted & ~early
         nothing = missed & (t1 >= t_high)  # what was seen between the steps is not there
-        locating = (crossed | hinted | (state.locating & keep)) & ~(found | nothing | early)
-        locating = locating & ~ended
+        ended = jnp.any(bad) & ~early & ~hinted
+        locating = (crossed | hinted | (state.locating & keep)) & ~(found | nothing | early | ended)
         passing = (signs * high <= 0) & (signs != 0) & (signs != wanted)
         trial = _trial(t_low, t_high, low, high, passing, state.trials)
         guess = _secant(spotted.low, spotted.high, passing)
         guess = t0 + (spotted.before + guess * (spotted.after - spotted.before)) * (t1 - t0)
         trial = jnp.where(hinted & (guess > t0) & (guess < t_high), guess, trial)
         trial = jnp.where(missed & ~reached, t_high, trial)
-        point = jnp.where(spotted.bad & ~spotted.turned, spotted.after, spotted.before)
+        point = jnp.where(spotted.before > 0, spotted.before, spotted.after)
         trial = jnp.where(early, t0 + point * (t1 - t0), trial)
-        again = keep & (locating | (early & (trial < t1)))
+        again = keep & (locating | early)
         settled = keep & ~again
         bands = jnp.where(settled & (signs * values > 2 * state.bands), 0.0, state.bands)
         values = values + signs * (bands - state.bands)
         following = WatchState(
-            signs=jnp.where(settled & (values != 0) & ~bad, jnp.sign(values), signs),
+            signs=jnp.where(settled & (values != 0) & ~bad & ~passed, jnp.sign(values), signs),
             bands=bands,
             low=jnp.where(settled, values, low),
             high=high,
@@ -177,10 +179,10 @@ class Watch(eqx.Module):
             locating=jnp.where(keep, locating, state.locating),
             reached=reached,
             side=side,
-            trials=jnp.where(locating, state.trials + 1, 0),
+            trials=jnp.where(again, state.trials + 1, jnp.where(keep, 0, state.trials)),
             pausing=jnp.where(again, early | state.pausing, state.pausing & ~keep),
             found=found & passed,
-            bad=bad,
+            bad=ended & bad,
             a=jnp.where(settled, a, state.a),
         )
         stop = settled & (found | ended | nothing | state.pausing)
