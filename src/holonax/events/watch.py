@@ -27,7 +27,7 @@ _EPS = float(np.finfo(float).eps)
 _SURVEY = 4  # parts of a step in which the rates of event functions are looked at
 _POINTS = 3  # points for each time that a function passes through its own size
 _MOST = 4096  # points within one step
-_CLOSER = 20  # times that a step is shortened towards where a function has no value
+_CLOSER = 6  # times that a step is shortened towards where a function has no value
 _DIPS = 4  # minima looked at between two points
 
 
