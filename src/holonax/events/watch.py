@@ -132,10 +132,12 @@ class Watch(eqx.Module):
         # A sign that changed twice: the step ends between, and the next one sees the second time.
         # A function without a value: the step ends before, or there.
         nowhere = spotted.bad & (spotted.after < 1) & (state.trials < _CLOSER)
-        early = spotted.hit & (spotted.turned | nowhere)
+        point = jnp.where(spotted.before > 0, spotted.before, spotted.after)
+        t_early = t0 + point * (t1 - t0)
+        early = spotted.hit & (spotted.turned | nowhere) & (t_early > t0 + 8 * _EPS * jnp.abs(t0))
         # The bracket: where nothing has happened yet, and where something has.
         start = jnp.where(state.locating, state.t_low, t0)
-        hinted = spotted.hit & ~early & ~spotted.bad
+        hinted = spotted.hit & ~spotted.turned & ~spotted.bad
         missed = keep & state.locating & ~crossed
         t_low = jnp.where(missed, t1, start)
         low = jnp.where(missed, values, state.low)
@@ -163,8 +165,7 @@ class Watch(eqx.Module):
         guess = t0 + (spotted.before + guess * (spotted.after - spotted.before)) * (t1 - t0)
         trial = jnp.where(hinted & (guess > t0) & (guess < t_high), guess, trial)
         trial = jnp.where(missed & ~reached, t_high, trial)
-        point = jnp.where(spotted.before > 0, spotted.before, spotted.after)
-        trial = jnp.where(early, t0 + point * (t1 - t0), trial)
+        trial = jnp.where(early, t_early, trial)
         again = keep & (locating | early)
         settled = keep & ~again
         bands = jnp.where(settled & (signs * values > 2 * state.bands), 0.0, state.bands)
