@@ -161,17 +161,17 @@ class Contacts:
         p[at] = found
         return p
 
-    def _pressing(self, which: np.ndarray) -> np.ndarray | None:
-        """The accelerations that contacts at rest give to their own gaps."""
-        force = self._among(which, self.acceleration)
-        return None if force is None else force * np.diagonal(self.mobility)
+    @property
+    def falling(self) -> np.ndarray:
+        """The acceleration with which each gap would close: freely, or as others press on it."""
+        force = self._among(self.closed, self.acceleration)
+        pressing = 0.0 if force is None else force * np.diagonal(self.mobility)
+        return np.maximum(np.maximum(-self.acceleration, 0.0), pressing)
 
     @property
     def tiny(self) -> np.ndarray:
         """Rates that are none: by rounding, or far below one that the slack would hide."""
-        pressing = self._pressing(self.closed)
-        pressing = np.zeros(self.gap.size) if pressing is None else pressing
-        return 1e-3 * np.sqrt(2 * self.slack * pressing) + 64 * _EPS * self.speed
+        return 1e-3 * np.sqrt(2 * self.slack * self.falling) + 64 * _EPS * self.speed
 
     def way_out(self) -> np.ndarray | None:
         """The increment of position that takes gaps back to zero; None if that is not needed."""
@@ -186,10 +186,8 @@ class Contacts:
         closing = self.closed & (self.rate < -self.tiny)
         if not np.any(closing):
             return np.zeros(self.push.shape[1]), np.zeros(self.gap.size)
-        pressing = self._pressing(self.closed)
         e = np.where(closing, restitution, 0.0)
-        if pressing is not None:
-            e = np.where((e * self.rate) ** 2 <= 2 * self.slack * pressing, 0.0, e)
+        e = np.where((e * self.rate) ** 2 <= 2 * self.slack * self.falling, 0.0, e)
         for factor in (1.0, 0.0):
             p = self._among(self.closed, self.rate + factor * e * np.minimum(self.rate, 0.0))
             if p is None:
@@ -201,11 +199,24 @@ class Contacts:
         return None
 
     def resting(self, never: np.ndarray) -> np.ndarray | None:
-        """Which contacts press and stay closed, but for those marked in `never`; None if no forces
-        keep all of them from closing."""
+        """Which contacts stay closed, but for those marked in `never`; None if no forces keep all
+        of them from closing.
+
+        These are the ones that press, and as many as are independent of those that neither press
+        nor open: four legs of a table of which two opposite ones would carry it.
+        """
         still = self.closed & (self.rate <= self.tiny) & ~never
-        pressing = self._pressing(still)
-        return None if pressing is None else pressing > PULL * self.strength
+        force = self._among(still, self.acceleration)
+        if force is None:
+            return None
+        opening = self.acceleration + self.mobility @ force
+        stays = still & (force > 0)
+        for i in np.flatnonzero(still & ~stays & (opening <= 0.1 * PULL * self.strength)):
+            others = np.flatnonzero(stays)
+            A = self.mobility
+            share = np.linalg.solve(A[np.ix_(others, others)], A[others, i])
+            stays[i] = A[i, i] - A[i, others] @ share > _DEPENDENT * A[i, i]
+        return stays
 
 
 def moved(system: System, t: float, q: Any, v: Any, step: np.ndarray) -> np.ndarray:
