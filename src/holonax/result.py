@@ -10,6 +10,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
+from ._messages import listed, shown
 from .consistent import Start, constraint_rows
 from .dense import accelerations, interpolate
 from .events import Occurrence
@@ -17,6 +18,7 @@ from .integrator.base import FullState
 from .quadrature import cumulative_simpson
 from .system.base import System
 from .system.evaluation import evaluated
+from .system.held import HeldSystem
 
 _CHUNK = 256
 
@@ -290,6 +292,29 @@ class Result:
             return self._accelerations[1][at][:, rows]
 
         return self._spread(part)
+
+    def contact(self, name: str) -> np.ndarray:
+        """The force with which a contact pushes over time, along the gradient of its gap [N for a
+        gap in m], shape (n,); zero while it is open."""
+        out, known = np.zeros_like(self.t), {event.name for event in self.events}
+        for k, leg in enumerate(self.legs):
+            if not isinstance(leg.system, HeldSystem):
+                continue
+            gaps = [gap.name for gap in leg.system.gaps]
+            at = np.flatnonzero(self.leg == k)
+            known |= set(gaps)
+            if name in gaps and at.size:
+                lam = self._solved_multipliers(k)
+                if lam is None:
+                    lam = accelerations(leg, self.t[at], self.q[at], self.v[at])[1]
+                i = gaps.index(name)
+                out[at] = -leg.system.sides[i] * lam[:, leg.system.holonomic + i]
+        if name not in known:
+            raise KeyError(
+                f"contact: no event {shown(name)} has happened; there are "
+                f"{listed(sorted(known)) or 'none'}."
+            )
+        return out
 
     @property
     def t_lam(self) -> np.ndarray:

@@ -169,9 +169,9 @@ class Contacts:
         return np.maximum(np.maximum(-self.acceleration, 0.0), pressing)
 
     @property
-    def tiny(self) -> np.ndarray:
-        """Rates that are none: by rounding, or far below one that the slack would hide."""
-        return 1e-3 * np.sqrt(2 * self.slack * self.falling) + 64 * _EPS * self.speed
+    def slow(self) -> np.ndarray:
+        """Rates at which a gap opens by no more than its slack before it closes again."""
+        return np.sqrt(2 * self.slack * self.falling) + 64 * _EPS * self.speed
 
     def way_out(self) -> np.ndarray | None:
         """The increment of position that takes gaps back to zero; None if that is not needed."""
@@ -183,11 +183,11 @@ class Contacts:
     def impact(self, restitution: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """(change of velocity, impulses) after which no closed gap closes further; None if that is
         impossible. A rebound that the slack would hide is none."""
-        closing = self.closed & (self.rate < -self.tiny)
+        closing = self.closed & (self.rate < -64 * _EPS * self.speed)
         if not np.any(closing):
             return np.zeros(self.push.shape[1]), np.zeros(self.gap.size)
         e = np.where(closing, restitution, 0.0)
-        e = np.where((e * self.rate) ** 2 <= 2 * self.slack * self.falling, 0.0, e)
+        e = np.where(e * np.abs(self.rate) <= self.slow, 0.0, e)
         for factor in (1.0, 0.0):
             p = self._among(self.closed, self.rate + factor * e * np.minimum(self.rate, 0.0))
             if p is None:
@@ -205,7 +205,7 @@ class Contacts:
         These are the ones that press, and as many as are independent of those that neither press
         nor open: four legs of a table of which two opposite ones would carry it.
         """
-        still = self.closed & (self.rate <= self.tiny) & ~never
+        still = self.closed & (self.rate <= self.slow) & ~never
         force = self._among(still, self.acceleration)
         if force is None:
             return None
