@@ -180,14 +180,22 @@ class Contacts:
         p = self._among(self.closed, self.gap)
         return None if p is None else p @ self.push
 
-    def impact(self, restitution: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    def impact(
+        self, restitution: np.ndarray, depth: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
         """(change of velocity, impulses) after which no closed gap closes further; None if that is
-        impossible. A rebound that the slack would hide is none."""
+        impossible.
+
+        A rebound that the slack would hide is none. `depth` is how far gaps were below zero before
+        they were taken back: what they gained on the way down they do not have again.
+        """
         closing = self.closed & (self.rate < -64 * _EPS * self.speed)
         if not np.any(closing):
             return np.zeros(self.push.shape[1]), np.zeros(self.gap.size)
-        e = np.where(closing, restitution, 0.0)
-        e = np.where(e * np.abs(self.rate) <= self.slow, 0.0, e)
+        speed = np.where(closing, np.abs(self.rate), 1.0)
+        at_zero = np.sqrt(np.maximum(speed**2 - 2 * self.falling * depth, 0.0))
+        e = np.where(closing, restitution * at_zero / speed, 0.0)
+        e = np.where(e * speed <= self.slow, 0.0, e)
         for factor in (1.0, 0.0):
             p = self._among(self.closed, self.rate + factor * e * np.minimum(self.rate, 0.0))
             if p is None:

@@ -228,12 +228,13 @@ def _settle(
         wrong = Wrong(WRONG_SIDE, gaps[worst].name, float(-contacts.gap[worst]))
         return _Settled(seen, sides, np.zeros(at.size), wrong=wrong)
     q, v = now.q, now.v
-    step = contacts.way_out()
+    step, depth = contacts.way_out(), np.zeros(at.size)
     if step is not None:
+        depth = np.where(contacts.closed, np.maximum(-contacts.gap, 0.0), 0.0)
         now.q = moved(now.base, now.t, q, v, step)
         seen = now.look()
         contacts = see()
-    result = contacts.impact(np.array([float(e.change.restitution) for e in gaps]))
+    result = contacts.impact(np.array([float(e.change.restitution) for e in gaps]), depth)
     first = gaps[int(np.argmax(contacts.closed))].name
     if result is None:
         return _Settled(seen, sides, np.zeros(at.size), wrong=Wrong(JAMMED, first))
