@@ -7,9 +7,7 @@ import pytest
 import holonax as hx
 from holonax.events.contact import pushes
 
-STEPS = pytest.mark.parametrize(
-    "steps", [{"rtol": 1e-8}, {"dt": 0.02}], ids=["error", "equal"]
-)
+STEPS = pytest.mark.parametrize("steps", [{"rtol": 1e-8}, {"dt": 0.02}], ids=["error", "equal"])
 
 
 def weight(t):
@@ -21,7 +19,8 @@ def weight(t):
 def ball():
     """A unit mass in the plane, pulled to the right a little and down."""
     return hx.FunctionSystem(
-        mass=lambda q, p: jnp.ones(2), force=lambda q, v, t, p: jnp.stack([p["pull"], p["weight"]]),
+        mass=lambda q, p: jnp.ones(2),
+        force=lambda q, v, t, p: jnp.stack([p["pull"], p["weight"]]),
         parameters={"pull": 0.0, "weight": -2.0},
     )
 
@@ -31,9 +30,7 @@ def height(t, q, v):
 
 
 def floor(restitution, **options):
-    return hx.Event(
-        "floor", height, direction="falling", change=hx.Impact(restitution, **options)
-    )
+    return hx.Event("floor", height, direction="falling", change=hx.Impact(restitution, **options))
 
 
 def what(run):
@@ -54,7 +51,9 @@ def test_a_body_that_falls_without_restitution_stays_on_the_floor(ball, steps):
 
 @STEPS
 def test_a_body_at_rest_on_the_floor_at_the_start_stays(ball, steps):
-    run = hx.simulate(ball, hx.consistent(ball, [0.0, 0.0], [1.0, 0.0]), 5.0, events=floor(0.5), **steps)
+    run = hx.simulate(
+        ball, hx.consistent(ball, [0.0, 0.0], [1.0, 0.0]), 5.0, events=floor(0.5), **steps
+    )
     assert run.success and what(run) == [("floor", "rest")]
     np.testing.assert_allclose(run.q[-1], [5.0, 0.0], atol=1e-12)
 
@@ -63,7 +62,9 @@ def test_a_body_at_rest_on_the_floor_at_the_start_stays(ball, steps):
 @pytest.mark.parametrize("restitution", [0.3, 0.8])
 def test_bounces_that_become_ever_smaller_end_at_rest(ball, steps, restitution):
     """Dropped from 1 m at 2 m/s², the times add up to 1 + 2 e / (1 - e)."""
-    run = hx.simulate(ball, hx.consistent(ball, [0.0, 1.0]), 12.0, events=floor(restitution), **steps)
+    run = hx.simulate(
+        ball, hx.consistent(ball, [0.0, 1.0]), 12.0, events=floor(restitution), **steps
+    )
     assert run.success
     assert [w for _, w in what(run)] == ["impact"] * (len(run.events) - 1) + ["rest"]
     slack = 1e-10
@@ -121,7 +122,9 @@ def test_a_body_that_slides_over_an_edge_falls_on():
         direction="falling",
         change=hx.Impact(0.0),
     )
-    run = hx.simulate(body, hx.consistent(body, [0.0, 0.0], [1.0, 0.0]), 1.0, events=hill, rtol=1e-9)
+    run = hx.simulate(
+        body, hx.consistent(body, [0.0, 0.0], [1.0, 0.0]), 1.0, events=hill, rtol=1e-9
+    )
     gap = run.q[:, 1] + run.q[:, 0] ** 2 / 2 + run.q[:, 0] ** 4 / 4
     assert run.success and what(run) == [("hill", "rest"), ("hill", "release")]
     # it leaves where the curvature needs all of the weight: v_x² (1 + 3 x²) = 10, with the energy
@@ -200,7 +203,9 @@ def test_a_rocking_bar_stays_above_the_floor(restitution):
 def test_a_ball_between_walls_that_close_jams_and_says_so():
     ball = hx.FunctionSystem(mass=lambda q, p: jnp.ones(1), force=lambda q, v, t, p: jnp.zeros(1))
     walls = [
-        hx.Event("moving", lambda t, q, v: q[0] - 0.2 * t, direction="falling", change=hx.Impact(0.3)),
+        hx.Event(
+            "moving", lambda t, q, v: q[0] - 0.2 * t, direction="falling", change=hx.Impact(0.3)
+        ),
         hx.Event("fixed", lambda t, q, v: q[0] - 1.0, direction="rising", change=hx.Impact(0.3)),
     ]
     run = hx.simulate(ball, hx.consistent(ball, [0.5], [1.0]), 8.0, events=walls, rtol=1e-6)
@@ -267,7 +272,13 @@ def test_a_run_with_closed_contacts_resumes_to_the_bit(ball, tmp_path):
     options = {"rtol": 1e-6, "save": np.linspace(0, 5, 101)}
     whole = hx.simulate(ball, start, 5.0, events=event, **options)
     hx.simulate(
-        ball, start, 5.0, events=event, **options, checkpoint=tmp_path / "run", checkpoint_every=1e-4
+        ball,
+        start,
+        5.0,
+        events=event,
+        **options,
+        checkpoint=tmp_path / "run",
+        checkpoint_every=1e-4,
     )
     again = hx.resume(tmp_path / "run", system=ball, events=event)
     np.testing.assert_array_equal(again.q, whole.q)

@@ -240,9 +240,7 @@ def test_a_latch_engages_by_an_impulse_and_is_released_again():
 
 def rotor(rate):
     """A shaft that turns freely, at `rate` rad/s from an angle of 0.1 rad."""
-    shaft = hx.FunctionSystem(
-        mass=lambda q, p: jnp.ones(1), force=lambda q, v, t, p: jnp.zeros(1)
-    )
+    shaft = hx.FunctionSystem(mass=lambda q, p: jnp.ones(1), force=lambda q, v, t, p: jnp.zeros(1))
     return shaft, hx.consistent(shaft, [0.1], [rate])
 
 

@@ -149,7 +149,11 @@ def bend(first, second, t):
 
 def check_latch(rng):
     """A disc on a torsion spring swings out and back, and there takes another one with it."""
-    inertias, stiffness, speed = rng.uniform(0.2, 3.0, 2), rng.uniform(0.5, 9.0), rng.uniform(0.2, 2)
+    inertias, stiffness, speed = (
+        rng.uniform(0.2, 3.0, 2),
+        rng.uniform(0.5, 9.0),
+        rng.uniform(0.2, 2),
+    )
     model = hx.Model(gravity=(0.0, 0.0))
     first = model.planar_body("first", 1.0, inertias[0], angular_velocity=speed)
     second = model.planar_body("second", 1.0, inertias[1])
@@ -158,14 +162,16 @@ def check_latch(rng):
     model.torsion_spring("spring", model.ground, first, stiffness=stiffness)
     model.fixed("latch", first, second, at=(0.0, 0.0))
     close = hx.Event(
-        "close", bend, bodies=("first", "second"), direction="falling", engage="latch",
+        "close",
+        bend,
+        bodies=("first", "second"),
+        direction="falling",
+        engage="latch",
         release="axle",
     )
     slow = np.sqrt(stiffness / inertias[0])
     t_end = np.pi / slow + rng.uniform(0.2, 2.0)
-    run = model.simulate(
-        t_end, rtol=RTOL, atol=ATOL, released=["latch"], events=close, save="end"
-    )
+    run = model.simulate(t_end, rtol=RTOL, atol=ATOL, released=["latch"], events=close, save="end")
     both = np.sqrt(stiffness / np.sum(inertias))
     spin = -speed * inertias[0] / np.sum(inertias)
     angle = spin / both * np.sin(both * (t_end - np.pi / slow))

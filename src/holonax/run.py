@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from . import loop
 from .compiler import counts
 from .consistent import Start
 from .dense import DenseOutput
-from .events import ENDLESS, NOT_FINITE, Event, Occurrence, happen
+from .events import ENDLESS, NOT_FINITE, Event, Occurrence, Wrong, happen, wrong_side
 from .result import Leg, States
 from .steps import Saved, StepControl, Tolerance
 from .storage import Storage
@@ -270,7 +269,9 @@ class _Stretch:
             if self.output is not None:
                 self.output.load(run.states.pending)
         self.failed = self.event = False
+        self.wrong: Wrong | None = None
         self.t_tried = run.t
+        self._seen = len(run.states.parts)  # those whose contacts have been looked at
 
     def _begun(self) -> Any:
         run = self.run
@@ -294,7 +295,9 @@ class _Stretch:
     @property
     def over(self) -> bool:
         """Whether there is nothing to go on with."""
-        return self.failed or self.event or self.run.t >= self.request.t_end
+        return (
+            self.wrong is not None or self.failed or self.event or self.run.t >= self.request.t_end
+        )
 
     def advance(self, most: int) -> int:
         """One segment of at most `most` steps; returns how many were kept."""
@@ -327,6 +330,7 @@ class _Stretch:
         elif saving and not between:
             self._save(np.asarray(segment.rows)[: int(counts.saved)])
         run.t, run.q, run.v = self.t_tried, self.state.y[0], self.state.y[1]
+        self._check_contacts()
         if self.failed:
             run.t = float(self.state.solver.t)
             run.steps -= self.request.tolerance is None
@@ -353,6 +357,21 @@ class _Stretch:
             good &= ts < self.t_tried
         kept = jax.tree.map(lambda x: x[good], ys)
         (states if self.output is None else self.output).add(ts[good], kept)
+
+    def _check_contacts(self) -> None:
+        """Look at the contacts of all states saved since the last time."""
+        states, request = self.run.states, self.request
+        if not any(event.is_contact for event in request.events):
+            return
+        new = states.parts[self._seen if self._seen <= len(states.parts) else 0 :]
+        self._seen = len(states.parts)
+        tolerance = (0.0, request.slack)
+        if request.tolerance is not None:
+            tolerance = tuple(map(float, request.tolerance))
+        for leg, ts, ys in new:
+            system = states.legs[leg].system
+            found = wrong_side(request.events, system, ts, ys[0], ys[1], tolerance)
+            self.wrong = self.wrong or found
 
     def hold(self) -> None:
         """Keep what is needed to go on from here later."""
@@ -381,6 +400,11 @@ class _Stretch:
         """How the stretch ended, and which events have happened there."""
         run, state, request = self.run, self.state, self.request
         self.close()
+        self._check_contacts()
+        if self.wrong is not None:
+            run.states.last(run.t, state.y)
+            code, name, number = self.wrong
+            return Outcome("failure", run.t, run.t, code, name, number=number), None
         happened = self.event and not self.failed
         found = np.asarray(state.steps.watch.found) if happened else np.zeros(0, bool)
         terminal = any(e.terminal for e, here in zip(request.events, found) if here)

@@ -6,7 +6,17 @@ the loop runs, `contact` decides what contacts do at one instant, `happen` puts 
 
 from .check import check_events
 from .event import Event, Impact, Occurrence
-from .happen import ENDLESS, JAMMED, NOT_FINITE, SPOILT, WRONG_SIDE, Happened, Wrong, happen
+from .happen import (
+    ENDLESS,
+    JAMMED,
+    NOT_FINITE,
+    SPOILT,
+    WRONG_SIDE,
+    Happened,
+    Wrong,
+    happen,
+    wrong_side,
+)
 from .watch import Watch, WatchState
 
 __all__ = [
@@ -24,4 +34,5 @@ __all__ = [
     "Wrong",
     "check_events",
     "happen",
+    "wrong_side",
 ]

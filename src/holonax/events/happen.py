@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -320,3 +321,44 @@ def _headings(
     wanted = np.array([event.sign for event in events])
     due = here & (heading != 0) & ((wanted == 0) | (heading == wanted))
     return heading, due if before is None else due & (before == -heading)
+
+
+_ROWS = 64  # states looked at in one call
+
+
+@native(once=True)
+def _gaps(events: tuple[Event, ...], system: System, t: Any, q: Any, v: Any) -> tuple[Any, Any]:
+    """The gaps at many states, and the sizes of their gradients."""
+
+    def one(state: Any) -> tuple[Any, Any]:
+        t, q, v = state
+        gaps = lambda step: jnp.stack(  # noqa: E731
+            [e.value(system, t, system.retract(q, step), v) for e in events]
+        )
+        still = jnp.zeros_like(v)
+        return gaps(still), jnp.sum(jnp.abs(jax.jacrev(gaps)(still)), axis=1)
+
+    return jax.lax.map(one, (t, q, v))
+
+
+def wrong_side(
+    events: tuple[Event, ...], system: System, t: Any, q: Any, v: Any, tolerance: Any
+) -> Wrong | None:
+    """The first contact that is open and on its wrong side at some saved state, if any.
+
+    `tolerance` are the relative and absolute one of the run, which states between steps have.
+    """
+    closed = held_by(system)
+    watched = tuple(e for e in events if e.is_contact and e.sign and e.name not in closed)
+    if not watched or not len(t):
+        return None
+    sides = np.array([-e.sign for e in watched])
+    rows = np.minimum(np.arange(len(t) + -len(t) % _ROWS), len(t) - 1).reshape(-1, _ROWS)
+    for k in rows:
+        gap, reach = _gaps(watched, _base(system), t[k], q[k], v[k])
+        allowed = tolerance[1] + tolerance[0] * np.max(np.abs(q[k]), axis=1, keepdims=True)
+        beyond = -sides * gap - 20 * reach * allowed
+        if np.any(beyond > 0):
+            i = int(np.argmax(np.max(beyond, axis=0)))
+            return Wrong(WRONG_SIDE, watched[i].name, float(np.max(-sides[i] * gap[:, i])))
+    return None

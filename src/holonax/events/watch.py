@@ -106,9 +106,7 @@ class Watch(eqx.Module):
         values = observed(self.events, context.system, t, y[0], y[1]) + signs * bands
         no, none, zero = jnp.asarray(False), jnp.zeros(signs.shape, bool), jnp.asarray(0)
         a = _acceleration(context, t, y)
-        return WatchState(
-            signs, bands, values, values, t, t, no, no, zero, zero, no, none, none, a
-        )
+        return WatchState(signs, bands, values, values, t, t, no, no, zero, zero, no, none, none, a)
 
     def judge(
         self,
