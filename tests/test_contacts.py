@@ -10,11 +10,6 @@ from holonax.events.contact import pushes
 STEPS = pytest.mark.parametrize("steps", [{"rtol": 1e-8}, {"dt": 0.02}], ids=["error", "equal"])
 
 
-def weight(t):
-    """The acceleration of free fall of these tests."""
-    return -2.0
-
-
 @pytest.fixture(scope="module")
 def ball():
     """A unit mass in the plane, pulled to the right a little and down."""
@@ -112,11 +107,11 @@ def test_a_body_on_a_shaken_table_leaves_it_and_lands_again(ball, steps):
 
 
 def test_a_body_that_slides_over_an_edge_falls_on():
-    """Down a frictionless slope of 45° that ends at x = 1, where the gap has no more slope."""
+    """Down a hill that becomes steeper than a thrown body falls."""
     body = hx.FunctionSystem(
         mass=lambda q, p: jnp.ones(2), force=lambda q, v, t, p: jnp.array([0.0, -10.0])
     )
-    hill = hx.Event(  # a parabola that becomes steeper than a thrown body falls
+    hill = hx.Event(
         "hill",
         lambda t, q, v: q[1] + q[0] ** 2 / 2 + q[0] ** 4 / 4,
         direction="falling",

@@ -117,8 +117,8 @@ class _Instant:
             self.q, self.v = q, v
 
     def record(self, event: Event, q: Any, v: Any, what: str) -> None:
-        states = (np.array(x) for x in (q, v, self.q, self.v))
-        self.occurrences.append(Occurrence(event.name, self.t, *states, what))
+        old, new = (np.array(q), np.array(v)), (np.array(self.q), np.array(self.v))
+        self.occurrences.append(Occurrence(event.name, self.t, *old, *new, what))
         if event.terminal and what != "release" and not self.terminal:
             self.terminal = event.name
 
@@ -159,13 +159,12 @@ def happen(
         now.project(system)
     none = np.zeros(len(events), bool)
     no_sides = np.zeros((2, len(events)))
-    wrong = None
+    wrong: Wrong | None = None
     for event, happens in zip(events, which, strict=True):
         if happens and event.name not in now.before and wrong is None:
             wrong = now.change(event, systems)
-    if wrong is None:
-        seen = now.look()
-        wrong = _undefined(events, seen)
+    seen = now.look()
+    wrong = wrong or _undefined(events, seen)
     if wrong is not None:
         return Happened(
             system, now.q, now.v, now.occurrences, no_sides, none, now.terminal, "", wrong
