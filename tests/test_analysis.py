@@ -410,23 +410,6 @@ def test_a_hanging_chain_has_the_frequencies_of_its_minimal_coordinates():
 
 
 @pytest.mark.slow
-def test_a_spinning_body_wobbles():
-    # Free of forces, about its axis of symmetry z: the angular velocity circles in body axes at
-    # (C - A) / A times the spin, and so do, at the spin, increments counted in turning axes.
-    spin, A, C = 7.0, 0.2, 0.3
-    model = hx.Model(gravity=(0, 0, 0))
-    model.body("top", 1.0, (A, A, C), angular_velocity=(0, 0, spin))
-    system, start = model.build()
-    small = hx.linearize(system, start)
-    assert small.warning.startswith("the state moves")
-    values = np.sort(np.abs(np.asarray(small.eigenvalues())))
-    wobble = (C - A) / A * spin
-    # eight zeros in pairs, whose rounding is its square root
-    np.testing.assert_allclose(values[:8], 0.0, atol=1e-5)
-    np.testing.assert_allclose(values[8:], [wobble, wobble, spin, spin], rtol=1e-9)
-
-
-@pytest.mark.slow
 def test_a_sled_on_a_spring_has_more_positions_than_velocities():
     model = hx.Model(gravity=(0, 0))
     model.planar_body("sled", 2.0, 0.5)

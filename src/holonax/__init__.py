@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import _config  # noqa: F401  first: it sets JAX up before it computes
 from ._version import __version__
 from .consistent import ConstraintError, Start, consistent
+from .described import StartWarning
 from .diagnosis import Diagnosis, diagnose
 from .events import Event, Impact, Occurrence
 from .formulation import (
@@ -79,23 +80,32 @@ if TYPE_CHECKING:
     from . import analysis, examples, papers, study, view
     from .analysis import (
         Equilibrium,
+        Floquet,
         Linearization,
         equilibrium,
+        floquet,
         inverse_dynamics,
         kinematics,
         linearize,
     )
+    from .gradients import value_and_gradient
+    from .traced import Trajectory, trajectory
     from .view import animate, plot
 
 # Imported when first asked for: a simulation needs none of them, and pays for none.
 _MODULES = ("analysis", "examples", "papers", "study", "view")
 _FROM = {
     "Equilibrium": "analysis",
+    "Floquet": "analysis",
     "Linearization": "analysis",
     "equilibrium": "analysis",
+    "floquet": "analysis",
     "inverse_dynamics": "analysis",
     "kinematics": "analysis",
     "linearize": "analysis",
+    "Trajectory": "traced",
+    "trajectory": "traced",
+    "value_and_gradient": "gradients",
     "animate": "view",
     "plot": "view",
 }
@@ -118,6 +128,7 @@ __all__ = [
     "Equilibrium",
     "Euler",
     "Event",
+    "Floquet",
     "FunctionSystem",
     "GGL",
     "GeneralizedAlpha",
@@ -152,9 +163,11 @@ __all__ = [
     "StabilizedInvariant",
     "StaggeredPenalty",
     "Start",
+    "StartWarning",
     "StepControl",
     "StorageError",
     "System",
+    "Trajectory",
     "Trapezoidal",
     "VariableAdams",
     "VariableBDF",
@@ -171,6 +184,7 @@ __all__ = [
     "disc",
     "equilibrium",
     "examples",
+    "floquet",
     "inverse_dynamics",
     "kinematics",
     "linearize",
@@ -183,7 +197,9 @@ __all__ = [
     "simulate",
     "sphere",
     "study",
+    "trajectory",
     "tube",
+    "value_and_gradient",
     "view",
 ]
 

@@ -75,6 +75,11 @@ def _rank_and_left_null(jacobian: np.ndarray) -> tuple[int, np.ndarray]:
     return rank, u[:, rank:]
 
 
+def rank_of(jacobian: np.ndarray) -> int:
+    """Numerical rank of constraint rows."""
+    return _rank_and_left_null(jacobian)[0]
+
+
 def as_vector(name: str, values: Any) -> np.ndarray:
     """`values` as a vector of numbers."""
     try:

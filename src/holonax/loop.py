@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._memory import Memory
+from ._parts import Parts
 from .compiler import native
 from .events import Event, Watch
 from .formulation import StepContext
@@ -87,15 +88,15 @@ def _parts():
     return loop_parts
 
 
-class _Loop:
+class Loop:
     """A method with the numbers of a run, as diffrax takes it."""
 
-    def __init__(self, method: Method, settings: Settings):
+    def __init__(self, method: Method, settings: Settings, differentiable: bool = False):
         parts = _parts()
         dt, self.first, rtol, atol = settings.numbers
         adaptive = method.control is not None
         self.solver = parts.StabilizedSolver(
-            method.integrator, method.formulation, retry=adaptive, differentiable=False
+            method.integrator, method.formulation, retry=adaptive, differentiable=differentiable
         )
         self.terms = parts.problem_term(method.formulation)
         tolerance = Tolerance(rtol, atol) if adaptive else None
@@ -106,9 +107,8 @@ class _Loop:
         self.watch = Watch(method.events, settings.signs) if method.events else None
 
 
-def _begin(method: Method, settings: Settings, t: Array, q: Array, v: Array) -> LoopState:
+def begun(loop: Loop, method: Method, t: Array, q: Array, v: Array) -> LoopState:
     """The first state of the method, of its solver and of the control of its steps."""
-    loop = _Loop(method, settings)
     solver, rule, terms = loop.solver, loop.rule, loop.terms
     context = loop.context._replace(formulation=method.formulation)
     if isinstance(rule, EqualSteps):
@@ -135,7 +135,7 @@ def _advance(
     traces["segment"] += 1
     parts = _parts()
     diffrax = parts.diffrax
-    loop = _Loop(method, settings)
+    loop = Loop(method, settings)
     saved = Saved.room(size, state.y) if size else None
     solution = diffrax.diffeqsolve(
         loop.terms,
@@ -180,37 +180,16 @@ def _advance(
     )
 
 
-class _Parts(NamedTuple):
-    """A tree taken apart: its arrays, which are traced, and all else, which is compiled in."""
-
-    arrays: tuple[Any, ...]
-    rest: Hashable
-
-    @staticmethod
-    def of(tree: Any) -> _Parts:
-        leaves, structure = jax.tree.flatten(tree)
-        is_array = tuple(isinstance(x, jax.Array | np.ndarray | np.generic) for x in leaves)
-        arrays = tuple(x for x, traced in zip(leaves, is_array, strict=True) if traced)
-        others = tuple(x for x, traced in zip(leaves, is_array, strict=True) if not traced)
-        return _Parts(arrays, (structure, is_array, others))
-
-    @staticmethod
-    def joined(arrays: Any, rest: Any) -> Any:
-        """The tree again."""
-        structure, is_array, others = rest
-        arrays, others = iter(arrays), iter(others)
-        return structure.unflatten(next(arrays if traced else others) for traced in is_array)
-
-
 @lru_cache(maxsize=256)
 def _compiled(system: Hashable, rest: Hashable) -> tuple[Any, Any]:
-    """`_begin` and `_advance` for methods of one structure, as functions of their arrays."""
+    """`begun` and `_advance` for methods of one structure, as functions of their arrays."""
 
     def method(arrays: Any) -> Method:
-        return Method(_Parts.joined(arrays[0], system), *_Parts.joined(arrays[1], rest))
+        return Method(Parts.joined(arrays[0], system), *Parts.joined(arrays[1], rest))
 
     def begin(arrays: Any, *given: Any) -> LoopState:
-        return _begin(method(arrays), *given)
+        settings, *start = given
+        return begun(Loop(method(arrays), settings), method(arrays), *start)
 
     def advance(arrays: Any, *given: Any) -> Segment:
         return _advance(method(arrays), *given)
@@ -235,10 +214,10 @@ class Program:
     """The compiled loop of a method; a system is taken apart for it once, not in each run."""
 
     def __init__(self, method: Method):
-        others = _Parts.of(method[1:])
+        others = Parts.of(method[1:])
 
         def prepared() -> _Prepared:
-            system = _Parts.of(method.system)
+            system = Parts.of(method.system)
             arrays = tuple(np.asarray(x) for x in system.arrays)
             return _Prepared(arrays, *_compiled(system.rest, others.rest))
 

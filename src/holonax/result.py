@@ -15,10 +15,10 @@ from .consistent import Start, constraint_rows
 from .dense import accelerations, interpolate
 from .events import Occurrence
 from .integrator.base import FullState
-from .quadrature import cumulative_simpson
 from .system.base import System
 from .system.evaluation import evaluated
 from .system.held import HeldSystem
+from .work import work
 
 _CHUNK = 256
 
@@ -57,16 +57,17 @@ class Leg:
     dt: float
 
 
+@dataclass(eq=False)
 class States:
     """The states a run has saved, and the leg each belongs to."""
 
-    def __init__(self) -> None:
-        self.legs: list[Leg] = []
-        self.parts: list[tuple[int, np.ndarray, Any]] = []
-        self.first = 0.0  # when the run began
-        self.latest = -np.inf  # the time of the latest saved state
-        self.jump = False  # whether the state has changed since
-        self.pending: Any = ()  # steps that dense output has not done with
+    legs: list[Leg] = field(default_factory=list)
+    parts: list[tuple[int, np.ndarray, Any]] = field(default_factory=list)
+    first: float = 0.0  # when the run began
+    latest: float = -np.inf  # the time of the latest saved state
+    jump: bool = False  # whether the state has changed since
+    pending: Any = ()  # steps that dense output has not done with
+    _leg: int = 0  # the present one
 
     def leg(self, leg: Leg) -> int:
         """The number of a leg, a new one unless it goes on with what was used before."""
@@ -398,21 +399,23 @@ class Result:
 
         What an event changes at once, such as an impact, counts as work.
 
-        The work is integrated over the saved states (Simpson's rule), so it is as accurate as
-        they are dense.
+        The work is integrated between the saved states as well, where Simpson's rule over them
+        is not fine enough: what the balance is off is the error of the solution, unless states
+        are saved so far apart that a polynomial through them misses the motion.
         """
         kinetic, potential, power = self._numbers[:3]
-        work, done = np.zeros_like(power), 0.0
+        spent, done = np.zeros_like(power), 0.0
         total = kinetic + potential
         for begin, end in self._stretches:
             if begin and self.t[begin] == self.t[begin - 1]:
                 done += total[begin] - total[begin - 1]  # what an event took, or gave
             if end - begin > 1:
-                part = cumulative_simpson(power[begin:end], self.t[begin:end])
-                work[begin:end], done = done + part, done + part[-1]
+                leg, at = self.legs[int(self.leg[end - 1])], slice(begin, end)
+                part = work(leg, self.t[at], self.q[at], self.v[at], power[at], total[at])
+                spent[begin:end], done = done + part, done + part[-1]
             else:
-                work[begin:end] = done
-        return Energy(kinetic, potential, work)
+                spent[begin:end] = done
+        return Energy(kinetic, potential, spent)
 
     def momentum(self, about: Any = (0.0, 0.0, 0.0)) -> tuple[np.ndarray, np.ndarray]:
         """(linear, angular) momentum of all bodies, the angular one about the point `about`."""

@@ -105,7 +105,8 @@ class Run:
     began: float = field(default_factory=time.perf_counter)
     spent: float = 0.0  # seconds before a resumption
     compiled_before: tuple[int, float] = field(default_factory=lambda: counts.so_far)
-    limit: int = 256
+    limit: int = 256  # steps in a segment
+    brief: bool = False  # whether segments are short even where few states are saved
     since: float = 0.0  # when the present stretch of the motion began
     kept: int = 0  # steps kept since then
     auto: Any = None  # the choice of the method, where that is automatic
@@ -153,6 +154,9 @@ def follow(
             run.settled = True
             if storage is not None:
                 storage.maybe(run, (formulation, integrator), None)
+                if storage.full:
+                    run.states.last(run.t, (run.q, run.v))
+                    return Outcome("interrupt", run.t)
 
 
 def leave(run: Run, formulation: Any, integrator: Any, state: Any) -> None:
@@ -306,8 +310,10 @@ class _Stretch:
         before = time.perf_counter()
         between = run.kept % every  # steps since the last one that was to be saved
         saving = self.size if (self.every or self.hit is not None) else 0
-        if between:
-            limit, program = min(every - between, most), (0, 0)
+        apart = between > 0 or (run.brief and run.limit < every)
+        if apart:
+            longest = run.limit if run.brief else every
+            limit, program = min(every - between, longest, most), (0, 0)
         else:
             limit = min(run.limit, every * self.size if saving else 2**30)
             limit = min(max(limit - limit % every, every), most)
@@ -325,9 +331,9 @@ class _Stretch:
             run.kept + kept,
         )
         self._pace(kept, time.perf_counter() - before)
-        if between and run.kept % every == 0:
+        if apart and kept and run.kept % every == 0:
             run.states.last(self.t_tried, self.state.y)
-        elif saving and not between:
+        elif saving and not apart:
             self._save(np.asarray(segment.rows)[: int(counts.saved)])
         run.t, run.q, run.v = self.t_tried, self.state.y[0], self.state.y[1]
         self._check_contacts()
@@ -454,7 +460,7 @@ def _until_event(
             write = storage.checkpoint if stop.asked else storage.maybe
             write(run, stretch.method, stretch.state)
         _report(run)
-        if stop.asked:
+        if stop.asked or (storage is not None and storage.full):
             return stretch.finish(interrupted=True)
         if paused:
             return Outcome("pause", run.t, state=stretch.state), None

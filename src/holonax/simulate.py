@@ -22,10 +22,11 @@ from .pairs import check_pair, is_legal
 from .result import Result
 from .run import Outcome, Progress, Request, Run, follow, new_run
 from .steps import StepControl, Tolerance
-from .storage import Storage, load
+from .storage import Folder, Storage, checked_path, load
 from .system.base import System
 
 Save = Literal["steps", "end"] | int | Any
+_FEW = 16  # steps of the first segment of a run with checkpoints, which may be slow
 
 
 def _save_plan(save: Save, t0: float, t_end: float) -> tuple[int, np.ndarray | None]:
@@ -107,7 +108,8 @@ def simulate(
     - `events`: what to look for on the way, and what happens then; see `Event`.
     - `progress`: True prints a line twice a second at most; a function is given a `Progress`.
     - `checkpoint`: a directory to which the run is written every `checkpoint_every` seconds, so
-      that `resume` can go on from there, to the last bit as if nothing had happened.
+      that `resume` can go on from there, to the last bit as if nothing had happened. A new or
+      empty one, or that of an earlier run, which is replaced.
     - `store`: a directory to which saved states are written as the run goes, so that memory does
       not grow with it; `result.t`, `q` and `v` are then arrays on disk. May be the same one.
 
@@ -136,6 +138,7 @@ def simulate(
             f"simulate: t_end={t_end} s is not after the start, t={start.t} s. Give a later end."
         )
     every, times = _save_plan(save, start.t, t_end)
+    given = {"system": system, "formulation": formulation, "integrator": integrator}
     if start.redundant:
         if formulation.kind in ("dae", "index3"):
             raise ValueError(_redundancy(formulation, start))
@@ -154,12 +157,12 @@ def simulate(
         progress=_reporter(progress),
     )
     storage = _storage(checkpoint, checkpoint_every, store)
-    if storage is not None:
-        storage.clear()
-        storage.given(system, request.events)
     run = new_run(request, system, start)
     if method is not None and rtol is not None:
         run.auto = new_auto(run, rtol)
+    if storage is not None:
+        run.limit, run.brief = _FEW, True
+        storage.begin(run, (formulation, integrator), {**given, "events": request.events})
     return _completed(run, formulation, integrator, storage)
 
 
@@ -193,27 +196,33 @@ def _storage(checkpoint: Any, every: Any, store: Any) -> Storage | None:
     """Where the run is written, if anywhere."""
     if checkpoint is None and store is None:
         return None
-    if checkpoint is not None and store is not None and str(checkpoint) != str(store):
+    paths = {"checkpoint": checkpoint, "store": store}
+    found = {checked_path("simulate", name, x) for name, x in paths.items() if x is not None}
+    if len(found) > 1:
         raise ValueError(
             "simulate: checkpoint and store name two directories. A run is kept in one: give the "
             "same path for both."
         )
     every = finite_number("simulate", "checkpoint_every", every, positive=True)
-    path = store if checkpoint is None else checkpoint
-    return Storage(path, every=None if checkpoint is None else every, forget=store is not None)
+    folder = Folder(found.pop())
+    return Storage(folder, every=None if checkpoint is None else every, forget=store is not None)
 
 
 def _completed(
     run: Run, formulation: Any, integrator: Any, storage: Storage | None, state: Any = None
 ) -> Result:
     """Follow a run to its end, from its start or from where it was interrupted."""
-    if run.auto is None:
-        outcome = follow(run, formulation, integrator, resumed=state, storage=storage)
-    else:
-        outcome = drive(run, storage, state)
-    if storage is not None and outcome.kind != "interrupt":
-        storage.checkpoint(run, (formulation, integrator), None, outcome)
-    return _result(run, outcome, storage)
+    try:
+        if run.auto is None:
+            outcome = follow(run, formulation, integrator, resumed=state, storage=storage)
+        else:
+            outcome = drive(run, storage, state)
+        if storage is not None and outcome.kind != "interrupt":
+            storage.checkpoint(run, (formulation, integrator), None, outcome)
+        return _result(run, outcome, storage)
+    finally:
+        if storage is not None:
+            storage.close()
 
 
 def resume(
@@ -221,6 +230,8 @@ def resume(
     *,
     system: System | None = None,
     events: Event | Sequence[Event] = (),
+    formulation: Formulation | None = None,
+    integrator: Any = None,
     progress: bool | Callable[[Progress], None] = False,
 ) -> Result:
     """Go on with the run whose checkpoints are in the directory `path`.
@@ -228,16 +239,30 @@ def resume(
     The end is the same, to the last bit, as if the run had not been stopped; further checkpoints
     are written to the same place. A run that had come to its end is returned as it was.
 
-    `system` and `events` are needed only where they contain functions that cannot be found by name
-    (lambdas, functions inside functions, those of a script): give what was given to `simulate`.
+    `system` and `events` are needed where they contain functions, or classes of your own: a file
+    holds numbers and what this package consists of, and nothing in it is executed. The same holds
+    for a `formulation` or `integrator` of your own. Give what was given to `simulate`; what differs
+    from it, in a number or in what a function computes, is refused with a `StorageError`.
     """
     events = (events,) if isinstance(events, Event) else tuple(events)
-    storage, run, method, state, outcome = load(path, (system, events))
-    run.request = replace(run.request, progress=_reporter(progress))
-    if outcome is not None:
-        return _result(run, outcome, storage)
-    formulation, integrator = method
-    return _completed(run, formulation, integrator, storage, state)
+    parts = {
+        "system": system,
+        "events": events or None,
+        "formulation": formulation,
+        "integrator": integrator,
+    }
+    report = _reporter(progress)
+    given = {name: x for name, x in parts.items() if x is not None}
+    loaded = load(Folder(checked_path("resume", "path", path)), given)
+    storage, run = loaded.storage, loaded.run
+    run.request = replace(run.request, progress=report)
+    if loaded.outcome is not None:
+        try:
+            return _result(run, loaded.outcome, storage)
+        finally:
+            storage.close()
+    chosen, stepper = loaded.method
+    return _completed(run, chosen, stepper, storage, loaded.state)
 
 
 def _reporter(progress: Any) -> Any:
@@ -254,11 +279,10 @@ def _reporter(progress: Any) -> Any:
 def _result(run: Run, outcome: Outcome, storage: Storage | None) -> Result:
     """What a run has computed, whichever way it ended."""
     request, steps, start = run.request, run.steps, run.start
-    if storage is not None and storage.forget:
-        storage.flush(run.states)
-        arrays = storage.gathered(run.states.legs)
-    else:
-        arrays = run.states.arrays()
+    if run.states.latest == -np.inf:  # ended before the first time that was asked for
+        run.states.last(run.t, (run.q, run.v))
+    arrays = run.states.arrays() if storage is None else storage.arrays(run.states)
+    trouble = "" if storage is None else storage.trouble
     status = outcome.kind
     message = {
         "end": f"reached t = {request.t_end:g} s in {steps} steps",
@@ -270,6 +294,14 @@ def _result(run: Run, outcome: Outcome, storage: Storage | None) -> Result:
     }.get(outcome.kind, "")
     if outcome.kind == "failure":
         status, message = _failure(run, outcome)
+    if storage is not None and storage.full and outcome.kind == "interrupt":
+        status = "storage"
+        message = (
+            f"stopped at t = {outcome.t:g} s after {steps} steps, since {trouble} All states "
+            "before it are returned"
+        )
+    elif trouble:
+        message += f"; {trouble.rstrip('.')}"
     dt = request.dt
     if request.tolerance is not None:
         message += f" ({run.rejected} rejected)"

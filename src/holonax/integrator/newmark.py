@@ -20,13 +20,13 @@ from __future__ import annotations
 import abc
 from typing import Any, ClassVar, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 
 from .._numbers import as_array
 from ..formulation.base import StepContext
 from ..formulation.partitioning import CoordinatePartitioning
+from ..linalg import derivative
 from ..system.base import Array
 from ..system.tangent_blocks import StepWeights
 from .base import FullState
@@ -93,7 +93,7 @@ class _NewmarkFamily(ImplicitStep):
         acceleration = lambda q, v, t: formulation.accelerations(args, t, (q, v))[0]  # noqa: E731
         t = jnp.asarray(t0, dtype=float)
         along = (system.qdot(y0.q, y0.v), y0.a, jnp.ones_like(t))
-        jerk = jax.jvp(acceleration, (y0.q, y0.v, t), along)[1]
+        jerk = derivative(acceleration, (y0.q, y0.v, t), along)
         step = jnp.asarray(h, dtype=float)
         w = y0.a + (c.am - c.af) * h * jerk
         return _Memory(w, jerk, jnp.zeros_like(y0.z), step, NewtonCounts.zero())
