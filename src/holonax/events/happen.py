@@ -171,10 +171,9 @@ def happen(
         )
     before = None if sides is None else np.where(which, 0, sides[0])
     settled = _settle(now, seen, which, _open_before(events, system, sides), systems, tolerance)
-    signs, due = _headings(events, settled.seen, t, before)
+    signs, bands, due = _headings(events, settled.seen, t, before)
     at = np.array([e.is_contact for e in events], bool)
     signs[at], due[at] = settled.sides, False
-    bands = np.zeros(len(events))
     bands[at] = settled.bands
     return Happened(
         now.system,
@@ -306,8 +305,9 @@ def _record(
 
 def _headings(
     events: tuple[Event, ...], seen: View, t: float, before: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """(signs, due): on which side of zero each function is, and which events happen right here.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(signs, bands, due): on which side of zero each function is, by how much rounding may take it
+    beyond, and which events happen right here.
 
     A function that vanishes here, up to rounding, is on the side it is heading for. `before` are
     the signs it had before the events that were just handled (zero for those themselves); an event
@@ -319,7 +319,8 @@ def _headings(
     heading = np.sign(np.where(here, rates, values))
     wanted = np.array([event.sign for event in events])
     due = here & (heading != 0) & ((wanted == 0) | (heading == wanted))
-    return heading, due if before is None else due & (before == -heading)
+    bands = np.where(here, 2 * rounding, 0.0)
+    return heading, bands, due if before is None else due & (before == -heading)
 
 
 _ROWS = 64  # states looked at in one call
