@@ -8,7 +8,9 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Literal
 
+import jax
 import numpy as np
+from jax.core import Tracer
 
 from . import integrator as integrators
 from ._messages import listed, shown
@@ -122,6 +124,7 @@ def simulate(
             f"simulate: system is {type(system).__name__}; give a System, from model.build() or "
             "FunctionSystem(...)."
         )
+    _check_untraced(system, start)
     if method is not None:
         rtol = _check_auto(method, dt, rtol, formulation, integrator)
     formulation = _usual()[0] if formulation is None else formulation
@@ -164,6 +167,14 @@ def simulate(
         run.limit, run.brief = _FEW, True
         storage.begin(run, (formulation, integrator), {**given, "events": request.events})
     return _completed(run, formulation, integrator, storage)
+
+
+def _check_untraced(*given: Any) -> None:
+    if any(isinstance(x, Tracer) for x in jax.tree.leaves(given)):
+        raise TypeError(
+            "simulate drives a run from the host and takes no traced values. Inside of jit, grad "
+            "or vmap use hx.trajectory(system, start, times, ...)."
+        )
 
 
 @cache

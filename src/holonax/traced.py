@@ -119,9 +119,10 @@ class _Progress(NamedTuple):
 
 
 def _pair(
-    formulation: Formulation | None, integrator: Any, dt: Any, rtol: Any
+    formulation: Formulation | None, given: Any, dt: Any, rtol: Any
 ) -> tuple[Formulation, Any]:
     """The methods, chosen as `simulate` does where they are not given."""
+    integrator: Any = given
     if (dt is None) == (rtol is None):
         raise ValueError(
             "trajectory: give dt [s] for equal steps, or rtol for steps chosen by their error."
@@ -206,7 +207,7 @@ def _one_step(given: Any, now: _Progress) -> _Progress:
     )
     good = status.code == 0
     order = loop.solver.error_order(loop.terms)
-    error = None if error is None else lax.stop_gradient(error)
+    error: Any = None if error is None else lax.stop_gradient(error)
     keep, end, rule, stuck = loop.rule.judge(t, steps.end, error, order, steps.rule)
     if method.control is None:
         y, solver, keep = y1, status, good

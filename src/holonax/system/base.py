@@ -13,6 +13,7 @@ differentiated; its structure is static.
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import equinox as eqx
@@ -85,6 +86,14 @@ class Configuration:
 
 class System(eqx.Module):
     """A constrained mechanical system; see the module's equations for the symbols."""
+
+    @abc.abstractmethod
+    def parameters(self) -> dict[str, Array]:
+        """Every physical number by its name."""
+
+    @abc.abstractmethod
+    def with_parameters(self, changes: Mapping[str, Any] | None = None, **more: Any) -> System:
+        """This system with some of its parameters replaced, which may be traced."""
 
     @abc.abstractmethod
     def with_redundant_constraints(self) -> System:
