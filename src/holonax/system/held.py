@@ -9,6 +9,7 @@ system, gaps, non-holonomic ones of the system.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -88,7 +89,14 @@ class HeldSystem(System):
         m, n = self.holonomic, self.holonomic + len(self.gaps)
         return jnp.concatenate([rows[:m], rows[n:]]), rows[m:n]
 
-    # -- System: joints that come and go ---------------------------------------------------
+    # -- System: parameters, and joints that come and go -----------------------------------
+
+    def parameters(self) -> dict[str, Array]:
+        return self.base.parameters()
+
+    def with_parameters(self, changes: Mapping[str, Any] | None = None, **more: Any) -> HeldSystem:
+        base = self.base.with_parameters(changes, **more)
+        return HeldSystem(base, self.gaps, self.sides, self.holonomic, self.rows)
 
     def with_redundant_constraints(self) -> HeldSystem:
         base = self.base.with_redundant_constraints()
