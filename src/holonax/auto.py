@@ -367,7 +367,7 @@ def _trial(run: Run, auto: Auto, state: Any, storage: Storage | None) -> Outcome
         return stop_at(run, *auto.explicit, state, storage)
     auto.stiff = True
     auto.note(before.t, auto.reason)
-    if outcome.kind in ("end", "event"):
+    if outcome.kind in ("end", "event", "rest"):
         return outcome
     found = "fails"
     if outcome.kind == "pause":

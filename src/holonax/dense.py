@@ -61,19 +61,28 @@ def _hermite(nodes: Array, data: list[list[Array]], t: Array) -> tuple[Array, Ar
     return value, slope / scale
 
 
+def between(system: System, ts: Array, q: Array, v: Array, a: Array) -> Any:
+    """The states between nodes (ts, q, v) with accelerations a, as a function of time; not yet
+    projected onto the constraints."""
+    m = ts.shape[0]
+    origin = m // 2 - 1
+    data = [_chart(system, q[origin], q[i], v[i], a[i]) for i in range(m)]
+
+    def at(t: Array) -> tuple[Array, Array]:
+        d, rate = _hermite(ts, data, t)
+        return system.normalize(system.retract(q[origin], d)), system.increment_rate(d, rate)
+
+    return at
+
+
 @native(once=True)
 def _between(
     system: System, ts: Array, q: Array, v: Array, a: Array, times: Array
 ) -> tuple[Array, Array]:
     """States at `times`, one for each row of nodes (ts, q, v) with accelerations a."""
-    m = ts.shape[1]
-    origin = m // 2 - 1
 
     def one(row: Any) -> tuple[Array, Array]:
-        ts, q, v, a, t = row
-        data = [_chart(system, q[origin], q[i], v[i], a[i]) for i in range(m)]
-        d, rate = _hermite(ts, data, t)
-        return system.normalize(system.retract(q[origin], d)), system.increment_rate(d, rate)
+        return between(system, *row[:4])(row[4])
 
     return jax.lax.map(one, (ts, q, v, a, times))
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ._messages import listed
 from .diagnosis import DENSE_LIMIT, picked
+from .events import ENDLESS, JAMMED, NOT_FINITE, SPOILT, WRONG_SIDE
 from .integrator.base import BLOW_UP
 from .jumps import jumps_between
 from .system.base import System
@@ -89,6 +90,32 @@ def explain(system: System, start: Any, t: float, q: Any, v: Any, step: float, c
         f"the state became non-finite (NaN or infinity); {fastest}",
         "Try a smaller dt, or look for an overflow in a user function near this time",
     )
+
+
+def explain_event(code: int, number: float) -> tuple[str, str]:
+    """What an event did that ended a run, and advice."""
+    return {
+        SPOILT: ("made the state non-finite", "Look at what the event changes"),
+        ENDLESS: (
+            "followed upon itself without end, as if it had come to rest there",
+            "Make it a contact, change=hx.Impact(...), let it end the run (terminal=True), or "
+            "engage a joint that holds from then on",
+        ),
+        NOT_FINITE: (
+            "has a function that is not finite (NaN or infinity) there",
+            "Look at it for a division by zero, a root or logarithm of a negative number",
+        ),
+        WRONG_SIDE: (
+            f"is a contact, but its gap is on the wrong side of zero, by {number:.3g}",
+            "Start on the open side (falling: function above zero), look at what other events "
+            "change, or use a change of your own instead of hx.Impact for what may be passed",
+        ),
+        JAMMED: (
+            "is a contact that no impulse or force can keep from closing: it contradicts a joint, "
+            "a driver or another contact",
+            "Let a driver not press into it, or put a spring between",
+        ),
+    }[code]
 
 
 def _not_finite(system: System, q: Any, v: Any, t: float, ahead: Any) -> Reason | None:

@@ -175,10 +175,10 @@ class Steps(diffrax.AbstractStepSizeController[StepsState, Any]):
     """The controller of diffrax's loop: a rule for the steps, a limit of their number, events.
 
     The loop ends with the result `max_steps_reached` after `limit` kept steps, and with
-    `event_occurred` at the end of a step where `watch` has found an event. `end` is where the first
-    step ends; it is taken from the state, so that where the loop is interrupted changes nothing.
-    If the state has room for them, every `every`-th kept step is saved; for every=0 those that end
-    at a knot.
+    `event_occurred` at the end of a step after which `watch` says so, at an event most of all.
+    `end` is where the first step ends; it is taken from the state, so that where the loop is
+    interrupted changes nothing. If the state has room for them, every `every`-th kept step is
+    saved; for every=0 those that end at a knot.
     """
 
     rule: EqualSteps | ErrorControl
@@ -220,11 +220,11 @@ class Steps(diffrax.AbstractStepSizeController[StepsState, Any]):
         watched, results = state.watch, diffrax.RESULTS
         result = results.successful
         if self.watch is not None:
-            seen = self.watch.judge(args, t0, t1, y1_candidate, keep, state.watch)
+            seen = self.watch.judge(args, t0, y0, t1, y1_candidate, keep, state.watch)
             rule = jax.tree.map(lambda a, b: jnp.where(seen.again, a, b), state.rule, rule)
             end = jnp.where(seen.again, seen.end, end)
             keep, watched = jnp.logical_and(keep, ~seen.again), seen.state
-            result = results.where(seen.found, results.event_occurred, result)
+            result = results.where(seen.stop, results.event_occurred, result)
         taken = state.taken + keep
         enough = jnp.logical_and(taken >= self.limit, result == results.successful)
         result = results.where(enough, results.max_steps_reached, result)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
+from ._messages import listed, shown
 from .clock import Clock
 from .consistent import Start, constraint_rows
 from .dense import accelerations, interpolate
@@ -17,6 +18,7 @@ from .events import Occurrence
 from .integrator.base import FullState
 from .system.base import System
 from .system.evaluation import evaluated
+from .system.held import HeldSystem
 from .work import work
 
 _CHUNK = 256
@@ -90,9 +92,9 @@ class States:
         if ts.size:
             self._keep(ts, jax.tree.map(np.asarray, ys))
 
-    def last(self, t: float, y: Any) -> None:
-        """The state a run ends with, unless it is there."""
-        if t > self.latest:
+    def last(self, t: float, y: Any, *, changed: bool = False) -> None:
+        """The state a run ends with, unless it is there; also if it has `changed` since."""
+        if t > self.latest or (changed and self.jump):
             self._keep(np.array([t]), jax.tree.map(lambda x: np.asarray(x)[None], y))
 
     def _keep(self, ts: np.ndarray, ys: Any) -> None:
@@ -244,7 +246,8 @@ class Result:
             if at.size:
                 rows = self._rows(leg)
                 columns = np.arange(width) if isinstance(rows, slice) else rows
-                out[np.ix_(at, columns)] = parts(k, leg, at)
+                known = columns >= 0  # those of contacts that are closed are no joints
+                out[np.ix_(at, columns[known])] = parts(k, leg, at)[:, known]
         return out
 
     @cached_property
@@ -308,6 +311,29 @@ class Result:
             return self._accelerations[1][at][:, rows]
 
         return self._spread(part)
+
+    def contact(self, name: str) -> np.ndarray:
+        """The force with which a contact pushes over time, along the gradient of its gap [N for a
+        gap in m], shape (n,); zero while it is open."""
+        out, known = np.zeros_like(self.t), {event.name for event in self.events}
+        for k, leg in enumerate(self.legs):
+            if not isinstance(leg.system, HeldSystem):
+                continue
+            gaps = [gap.name for gap in leg.system.gaps]
+            at = np.flatnonzero(self.leg == k)
+            known |= set(gaps)
+            if name in gaps and at.size:
+                lam = self._solved_multipliers(k)
+                if lam is None:
+                    lam = accelerations(leg, self.t[at], self.q[at], self.v[at])[1]
+                i = gaps.index(name)
+                out[at] = -leg.system.sides[i] * lam[:, leg.system.holonomic + i]
+        if name not in known:
+            raise KeyError(
+                f"contact: no event {shown(name)} has happened; there are "
+                f"{listed(sorted(known)) or 'none'}."
+            )
+        return out
 
     @property
     def t_lam(self) -> np.ndarray:

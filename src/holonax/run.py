@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from . import loop
@@ -20,7 +19,7 @@ from .clock import Clock
 from .compiler import counts
 from .consistent import Start
 from .dense import DenseOutput, on_constraints
-from .events import Event, Occurrence, armed, happen
+from .events import ENDLESS, NOT_FINITE, Event, Occurrence, Wrong, happen, wrong_side
 from .jumps import jumps_between
 from .result import Leg, States
 from .steps import Saved, StepControl, Tolerance
@@ -30,7 +29,7 @@ from .system.base import System
 _BUFFER = 2**21  # entries of the buffer of saved states in one segment
 _SECONDS = 0.1  # how long a segment should take
 _REPORT = 0.5  # seconds between reports of progress
-_AT_REST = 50  # times that an event may follow upon itself within a millionth of a second
+_FAST = 50  # times at which events may follow upon each other within a millionth of a second
 _SAME_TIME = 100  # events at one and the same time before that is called endless
 
 
@@ -53,6 +52,18 @@ class Request:
     clock: Clock
     progress: Callable[[Progress], None] | None = None
 
+    @property
+    def allowed(self) -> float:
+        """The largest absolute tolerance of a position."""
+        assert self.tolerance is not None
+        return float(np.max(self.tolerance.absolute.position))
+
+    @property
+    def slack(self) -> float:
+        """How far a gap of a contact may be from zero that is closed, for a gradient of one: the
+        absolute tolerance of steps, or where these are equal a number far below their error."""
+        return 1e-10 if self.tolerance is None else self.allowed
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -71,8 +82,8 @@ class Progress:
 
 @dataclass
 class Outcome:
-    """How a run ended: `kind` is "end", "event", "failure", "interrupt", or "pause", with the state
-    of the loop to go on from."""
+    """How a run ended: `kind` is "end", "event", "rest", "failure", "interrupt", or "pause", with
+    the state of the loop to go on from."""
 
     kind: str
     t: float
@@ -80,6 +91,7 @@ class Outcome:
     code: int = 0
     name: str = ""
     state: Any = None
+    number: float = 0.0
 
 
 @dataclass
@@ -97,8 +109,9 @@ class Run:
     counts: dict[str, int] = field(default_factory=dict)
     states: States = field(default_factory=States)
     occurrences: list[Occurrence] = field(default_factory=list)
-    signs: np.ndarray | None = None
-    systems: dict[Any, Any] = field(default_factory=dict)  # by the joints that are released
+    signs: np.ndarray | None = None  # of the event functions, and their allowances beyond zero
+    settled: bool = False  # whether all events at the present state have happened
+    systems: dict[Any, Any] = field(default_factory=dict)  # by joints released and contacts closed
     began: float = field(default_factory=time.perf_counter)
     spent: float = 0.0  # seconds before a resumption
     compiled_before: tuple[int, float] = field(default_factory=lambda: counts.so_far)
@@ -146,19 +159,19 @@ def follow(
                 run.states.start(_leg(run, formulation, integrator), run.ticks, (run.q, run.v))
                 return failed
         while True:
-            if state is None:
-                ended = _at_start(run)
+            if state is None and not run.settled:
+                ended = _happen(run, None)
                 if ended is not None:
-                    return ended
+                    return _last(run, formulation, integrator, ended)
             outcome, event = _until_event(run, formulation, integrator, state, stop, storage, pause)
             state = None
             if event is None:
                 return outcome
-            ended = _handle(run, event) or _come_to_rest(run)
+            # nothing may have been found: the method only begins anew
+            ended = _happen(run, event) or _endless(run) if np.any(event) else None
             if ended is not None:
-                if ended.kind == "failure":
-                    run.states.last(run.ticks, (run.q, run.v))
-                return ended
+                return _last(run, formulation, integrator, ended)
+            run.settled = True
             if storage is not None:
                 storage.maybe(run, (formulation, integrator), None)
                 if storage.full:
@@ -197,51 +210,60 @@ def take_back(run: Run, kept: Run) -> None:
     vars(run).update(vars(kept))
 
 
-def _at_start(run: Run) -> Outcome | None:
-    """Set the signs of the event functions, after events that happen right here."""
-    events = run.request.events
+def _happen(run: Run, found: np.ndarray | None) -> Outcome | None:
+    """Let events happen at the run's present state: those found there, and what follows at once."""
+    request = run.request
+    events = request.events
     if not events:
         return None
-    t, firing = _number(run.t), np.zeros(len(events), bool)
+    which = np.zeros(len(events), bool) if found is None else found
     for _ in range(_SAME_TIME):
-        signs, firing = armed(events, run.system, t, run.q, run.v, run.signs)
-        if not np.any(firing):
-            run.signs = signs
+        done = happen(
+            events,
+            which,
+            run.system,
+            run.t,
+            run.q,
+            run.v,
+            run.signs,
+            run.systems,
+            request.slack,
+        )
+        run.system, run.q, run.v, run.signs = done.system, done.q, done.v, done.sides
+        run.occurrences += done.occurrences
+        run.states.jump |= bool(done.occurrences)
+        if done.wrong is not None:
+            code, name, number = done.wrong
+            return Outcome("failure", run.t, run.t, code, name, number=number)
+        if done.terminal or done.rest:
+            kind, name = ("event", done.terminal) if done.terminal else ("rest", done.rest)
+            return Outcome(kind, run.t, name=name)
+        which = done.due
+        if not np.any(which):
+            run.settled = True
             return None
-        run.signs = np.where(firing, 0, signs)
-        ended = _handle(run, firing)
-        if ended is not None:
-            return ended
-    name = events[int(np.argmax(firing))].name
-    return Outcome("failure", run.t, run.t, 5, name)
+    return Outcome("failure", run.t, run.t, ENDLESS, events[int(np.argmax(which))].name)
 
 
-def _come_to_rest(run: Run) -> Outcome | None:
-    """Stop where an event follows upon itself faster and faster, as a ball that comes to rest."""
-    last = run.occurrences[-_AT_REST:]
+def _endless(run: Run) -> Outcome | None:
+    """Stop where events follow upon each other faster and faster."""
+    last = run.occurrences[-_FAST:]
     near = 1e-6 * (1 + abs(run.t))
-    name = last[-1].name if last else ""
-    if len(last) < _AT_REST or run.t - last[0].t > near or any(e.name != name for e in last):
+    if len(last) < _FAST or run.t - last[0].t > near or len({e.t for e in last}) < _FAST:
         return None
-    return Outcome("failure", run.t, run.t, 5, name)
+    return Outcome("failure", run.t, run.t, ENDLESS, last[-1].name)
 
 
-def _handle(run: Run, which: np.ndarray) -> Outcome | None:
-    """Let events happen at the run's present state."""
-    t = _number(run.t)
-    done = happen(run.request.events, which, run.system, t, run.q, run.v, run.systems)
-    run.system, run.q, run.v = done.system, done.q, done.v
-    run.occurrences += done.occurrences
-    finite = bool(jnp.all(jnp.isfinite(done.q)) & jnp.all(jnp.isfinite(done.v)))
-    if not finite:
-        last = done.occurrences[-1]
-        run.q, run.v = jnp.asarray(last.q_before), jnp.asarray(last.v_before)
-        run.occurrences.pop()
-        return Outcome("failure", run.t, run.t, 4, last.name)
-    run.states.jump = True
-    if done.terminal:
-        return Outcome("event", run.t, name=done.terminal)
-    return None
+def _last(run: Run, formulation: Any, integrator: Any, ended: Outcome) -> Outcome:
+    """With the state saved that events have ended a run with."""
+    states, at_times = run.states, run.request.times is not None
+    if not states.legs:
+        states.leg(Leg(run.system, formulation, integrator, run.request.dt))
+    if ended.kind == "rest" and not at_times:
+        states.last(run.ticks, (run.q, run.v), changed=True)
+    elif ended.kind == "failure" or states.latest == -math.inf:
+        states.last(run.ticks, (run.q, run.v))
+    return ended
 
 
 def _leg(run: Run, formulation: Any, integrator: Any) -> Leg:
@@ -279,7 +301,9 @@ class _Stretch:
             if self.output is not None:
                 self.output.load(run.states.pending)
         self.failed = self.event = False
+        self.wrong: Wrong | None = None
         self.tried = run.ticks
+        self._seen = len(run.states.parts)  # those whose contacts have been looked at
 
     def _next_end(self, ticks: float) -> float:
         """Where the stretch ends: at the next break, or with the run."""
@@ -311,17 +335,20 @@ class _Stretch:
     @property
     def over(self) -> bool:
         """Whether there is nothing to go on with."""
-        return self.failed or self.event or self.run.ticks >= self.end
+        stopped = self.wrong is not None or self.failed or self.event
+        return stopped or self.run.ticks >= self.end
 
     @property
     def at_break(self) -> bool:
         """Whether the stretch has come to a break, where another one begins."""
+        stopped = self.wrong is not None or self.failed or self.event
         ended = self.end >= self.request.clock.ticks(self.request.t_end)
-        return self.run.ticks >= self.end and not (self.failed or self.event or ended)
+        return self.run.ticks >= self.end and not (stopped or ended)
 
     def advance(self, most: int) -> int:
         """One segment of at most `most` steps; returns how many were kept."""
         run, every = self.run, max(self.every, 1)
+        run.settled = False
         before = time.perf_counter()
         between = run.kept % every  # steps since the last one that was to be saved
         saving = self.size if (self.every or self.hit is not None) else 0
@@ -351,6 +378,7 @@ class _Stretch:
         elif saving and not apart:
             self._save(np.asarray(segment.rows)[: int(counts.saved)])
         run.ticks, run.q, run.v = self.tried, self.state.y[0], self.state.y[1]
+        self._check_contacts()
         if self.failed:
             run.ticks = float(self.state.solver.t)
             run.steps -= self.request.tolerance is None
@@ -377,6 +405,22 @@ class _Stretch:
             good &= ts < self.tried
         kept = jax.tree.map(lambda x: x[good], ys)
         (states if self.output is None else self.output).add(ts[good], kept)
+
+    def _check_contacts(self) -> None:
+        """Look at the contacts of all states saved since the last time."""
+        states, request = self.run.states, self.request
+        if not any(event.is_contact for event in request.events):
+            return
+        new = states.parts[self._seen if self._seen <= len(states.parts) else 0 :]
+        self._seen = len(states.parts)
+        tolerance = (0.0, request.slack)
+        if request.tolerance is not None:
+            tolerance = float(request.tolerance.rtol), request.allowed
+        for leg, ts, ys in new:
+            system = states.legs[leg].system
+            times = request.clock.time(ts)
+            found = wrong_side(request.events, system, times, ys[0], ys[1], tolerance)
+            self.wrong = self.wrong or found
 
     def hold(self) -> None:
         """Keep what is needed to go on from here later."""
@@ -405,6 +449,11 @@ class _Stretch:
         """How the stretch ended, and which events have happened there."""
         run, state, request = self.run, self.state, self.request
         self.close()
+        self._check_contacts()
+        if self.wrong is not None:
+            run.states.last(run.ticks, state.y)
+            code, name, number = self.wrong
+            return Outcome("failure", run.t, run.t, code, name, number=number), None
         happened = self.event and not self.failed
         found = np.asarray(state.steps.watch.found) if happened else np.zeros(0, bool)
         terminal = any(e.terminal for e, here in zip(request.events, found) if here)
@@ -415,7 +464,11 @@ class _Stretch:
             tried = request.clock.time(self.tried)
             return Outcome("failure", run.t, tried, int(state.solver.code)), None
         if happened:
-            run.signs = np.where(found, 0, np.asarray(state.steps.watch.signs))
+            watch = state.steps.watch
+            run.signs = np.stack([np.asarray(watch.signs), np.asarray(watch.bands)])
+            if np.any(watch.bad):
+                name = request.events[int(np.argmax(watch.bad))].name
+                return Outcome("failure", run.t, run.t, NOT_FINITE, name), None
             return Outcome("event", run.t), found
         return Outcome("end" if ended else "interrupt", run.t), None
 

@@ -20,7 +20,7 @@ from .auto import RTOL, drive, new_auto
 from .clock import Clock
 from .consistent import Start, check_start, consistent, finite_number
 from .events import Event, check_events
-from .failure import explain
+from .failure import explain, explain_event
 from .formulation import Formulation, PostStabilized
 from .integrator import Dopri5
 from .pairs import check_pair, is_legal
@@ -326,6 +326,8 @@ def _result(run: Run, outcome: Outcome, storage: Storage | None) -> Result:
     message = {
         "end": f"reached t = {request.t_end:g} s in {steps} steps",
         "event": f"ended by event {outcome.name!r} at t = {outcome.t:.10g} s after {steps} steps",
+        "rest": f"ended at t = {outcome.t:.10g} s after {steps} steps, where {outcome.name!r} has "
+        "come to rest",
         "interrupt": f"interrupted at t = {outcome.t:g} s after {steps} steps; all states before "
         "it are returned",
     }.get(outcome.kind, "")
@@ -349,7 +351,7 @@ def _result(run: Run, outcome: Outcome, storage: Storage | None) -> Result:
     return Result(
         system=type(run.system).complete(run.system),
         start=start,
-        success=outcome.kind in ("end", "event"),
+        success=outcome.kind in ("end", "event", "rest"),
         status=status,
         message=message,
         events=run.occurrences,
@@ -462,11 +464,8 @@ def _consistent_start(system: System, start: Any) -> Start:
 
 def _failure(run: Run, outcome: Outcome) -> tuple[str, str]:
     """The status and message of a run that stopped in the middle."""
-    if outcome.code in (4, 5):
-        what, advice = "made the state non-finite", "Look at what the event changes"
-        if outcome.code == 5:
-            what = "followed upon itself without end, as if it had come to rest there"
-            advice = "Let it end the run (terminal=True), or engage a joint that holds from then on"
+    if outcome.name:
+        what, advice = explain_event(outcome.code, outcome.number)
         return "event", (
             f"stopped at t = {outcome.t:g} s after {run.steps} steps: event {outcome.name!r} "
             f"{what}. All states before it are returned. {advice}."

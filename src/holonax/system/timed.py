@@ -155,3 +155,8 @@ class TimedSystem(System):
     def frame_of(self, name: str, q: Array, v: Array) -> Any:
         """The frame of one body of a mechanism at a state."""
         return self.inner.frame_of(name, q, v)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def untimed(system: System, t: Array) -> tuple[Array, System]:
+    """The time itself, and the system that is given it."""
+    return (system.time(t), system.inner) if isinstance(system, TimedSystem) else (t, system)
