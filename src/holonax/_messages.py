@@ -28,7 +28,13 @@ _UNTRACEABLE = {
 
 def shown(value: Any) -> str:
     """`value` as Python writes it, on one line and not too long."""
-    text = " ".join(re.sub(r" at 0x\w+", "", repr(value)).split())
+    if isinstance(value, int) and abs(value) >= 10**_LONGEST:
+        return "a whole number of more than 80 digits"  # very long ones Python refuses to write
+    try:
+        written = repr(value)
+    except Exception:  # an object's own
+        written = f"<{type(value).__name__}>"
+    text = " ".join(re.sub(r" at 0x\w+", "", written).split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4]} ..."
 
 

@@ -16,8 +16,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ._arguments import checked_call
 from ._memory import Memory
 from ._messages import explained, listed, shown
+from ._numbers import finite_number
 from .diagnosis import (
     DENSE_LIMIT,
     Diagnosis,
@@ -58,19 +60,6 @@ class Start:
 
 class ConstraintError(ValueError):
     """The constraints cannot be met, or do not determine the motion."""
-
-
-def finite_number(owner: str, name: str, value: Any, *, positive: bool = False) -> float:
-    """`value` as a finite number, or one message that names it."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"{owner}: {name}={shown(value)} must be a number.") from None
-    if not np.isfinite(number) or (positive and number <= 0):
-        raise ValueError(
-            f"{owner}: {name}={number} must be finite{' and positive' if positive else ''}."
-        )
-    return number
 
 
 def _held(system: System, option: str, hold: Any, q: Any, nv: int) -> np.ndarray:
@@ -290,6 +279,7 @@ def _check_accelerations(
         )
 
 
+@checked_call
 def consistent(
     system: System,
     q: Any,

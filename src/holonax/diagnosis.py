@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ._arguments import checked_call
 from ._messages import listed, shown
 from .system.base import System
 from .system.evaluation import Evaluation, evaluated
@@ -131,6 +132,7 @@ def _nearby_rank(system: System, q: Any, t: float, jacobian: np.ndarray) -> int:
     return best
 
 
+@checked_call
 def diagnose(system: System, q: Any, t: float = 0.0) -> Diagnosis:
     """Mobility, redundant rows and singularity of `system` at the configuration `q`.
 

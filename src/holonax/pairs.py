@@ -8,6 +8,7 @@ from typing import Any
 
 from . import formulation as formulations
 from . import integrator as integrators
+from ._arguments import checked_call
 from ._messages import shown
 from .formulation import Formulation
 from .integrator import Integrator
@@ -96,6 +97,7 @@ def _usual(module: Any, base: type) -> list[Any]:
     return out
 
 
+@checked_call
 def methods() -> list[Method]:
     """Every legal pair of a formulation and an integrator, each with its usual options.
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from . import integrator as integrators
+from ._arguments import checked_call
 from ._messages import listed, shown
 from .auto import RTOL, drive, new_auto
 from .consistent import Start, check_start, consistent, finite_number
@@ -62,6 +63,7 @@ def _save_plan(save: Save, t0: float, t_end: float) -> tuple[int, np.ndarray | N
     return 0, times
 
 
+@checked_call
 def simulate(
     system: System,
     start: Start | tuple[Any, Any],
@@ -216,6 +218,7 @@ def _completed(
     return _result(run, outcome, storage)
 
 
+@checked_call
 def resume(
     path: Any,
     *,

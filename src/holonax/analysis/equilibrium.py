@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._arguments import checked_call
 from .._messages import listed, shown
 from ..consistent import Start, consistent, constraint_rows, finite_number
 from ..diagnosis import unique
@@ -146,6 +147,7 @@ class Equilibrium(eqx.Module):
         return f"<Equilibrium: {self.message}>"
 
 
+@checked_call
 def equilibrium(
     system: System,
     start: Any,

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._arguments import checked_call
 from .._messages import listed, shown
 from ..consistent import Start, finite_number
 from ..diagnosis import unique
@@ -152,6 +153,7 @@ def _multipliers(system: System, x: _Instant) -> Array:
 # -- the ways in -----------------------------------------------------------------------------
 
 
+@checked_call
 def kinematic_motion(system: System, start: Start, times: Any) -> Motion:
     """`kinematics` as arrays, in pure JAX: for derivatives with respect to the system's parameters.
 
@@ -166,6 +168,7 @@ def kinematic_motion(system: System, start: Start, times: Any) -> Motion:
     return Motion(states.t, states.q, states.v, states.a, _multipliers(system, states))
 
 
+@checked_call
 def kinematics(
     system: System,
     start: Any,

@@ -25,6 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._arguments import checked_call
 from .._messages import listed, shown
 from ..system.base import Array, System
 from .checks import as_start, check_system, coordinate_index, known, known_rank, unit
@@ -116,6 +117,7 @@ class Linearization(eqx.Module):
         return f"<Linearization: {self.basis.shape[1]} coordinates>"
 
 
+@checked_call
 def linearize(
     system: System, start: Any, *, coordinates: Sequence[str] | None = None
 ) -> Linearization:

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from .._arguments import checked_call
 from .._messages import shown
 from ..consistent import Start, consistent
 from ..model import Model, box, rod
@@ -13,6 +14,7 @@ from ..system import FunctionSystem
 from ..system.mechanism import Mechanism
 
 
+@checked_call
 def slider_crank() -> tuple[FunctionSystem, Start]:
     """Slider-crank in four coordinates (crank, rod, x, y of the rod's centre), three constraints.
 
@@ -42,6 +44,7 @@ def slider_crank() -> tuple[FunctionSystem, Start]:
     return system, consistent(system, [0.9851, -0.5236, 0.4256, 0.1], hold=["crank"])
 
 
+@checked_call
 def slider_crank_with_spring(
     *, stiffness: float = 1e6, damping: float = 5e4
 ) -> tuple[Mechanism, Start]:
@@ -73,6 +76,7 @@ def slider_crank_with_spring(
     return model.build()
 
 
+@checked_call
 def spatial_slider_crank() -> tuple[Mechanism, Start]:
     """Crank about x, a rod in space on a ball and a cardan joint, and a slider along x.
 
@@ -98,6 +102,7 @@ def spatial_slider_crank() -> tuple[Mechanism, Start]:
     return model.build(hold_velocity=["crank"])
 
 
+@checked_call
 def n_four_bar(n: int = 40) -> tuple[Mechanism, Start]:
     """A row of `n` square four-bars, 2n + 1 links of 1 m and 1 kg, one degree of freedom.
 
@@ -129,6 +134,7 @@ def n_four_bar(n: int = 40) -> tuple[Mechanism, Start]:
     return model.build()
 
 
+@checked_call
 def bricard() -> tuple[Mechanism, Start]:
     """Bricard's linkage: five square bars along edges of a cube and six hinges, from rest.
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from .._arguments import checked_call
 from .._messages import shown
 from ..consistent import Start, consistent, finite_number
 from ..model import Model
@@ -55,6 +56,7 @@ def andrews(
 ) -> tuple[Mechanism, Start]: ...
 
 
+@checked_call
 def andrews(
     coordinates: Literal["angles", "cartesian"] = "angles",
     *,

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .. import _numbers
 from .._messages import shown
 from ..rotation import perpendicular_axes, quaternion_from_axes
 from .inertia import MassProperties, check_inertia
@@ -66,30 +67,12 @@ def ground_body(kind: Kind) -> Body:
 
 def vector(owner: str, what: str, value: Any, size: int) -> np.ndarray:
     """`value` as a finite vector of `size` numbers, or one message that names the owner."""
-    try:
-        array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        raise ModelError(
-            f"{owner}: {what}={shown(value)} is not a vector of {size} numbers."
-        ) from None
-    if array.shape != (size,):
-        raise ModelError(
-            f"{owner}: {what} must have {size} components, got an array of shape {array.shape}."
-        )
-    if not np.all(np.isfinite(array)):
-        raise ModelError(f"{owner}: {what}={array.tolist()} is not finite. Give finite numbers.")
-    return array
+    return _numbers.array(owner, what, value, (size,), error=ModelError)
 
 
 def number(owner: str, what: str, value: Any) -> float:
     """`value` as a finite number, or one message that names the owner."""
-    try:
-        x = float(value)
-    except (TypeError, ValueError):
-        raise ModelError(f"{owner}: {what}={shown(value)} is not a number.") from None
-    if not np.isfinite(x):
-        raise ModelError(f"{owner}: {what}={x} is not finite. Give a finite number.")
-    return x
+    return _numbers.number(owner, what, value, error=ModelError)
 
 
 def direction(owner: str, what: str, value: Any, size: int = 3) -> np.ndarray:
@@ -105,9 +88,8 @@ def rotation_matrix(owner: str, value: Any) -> np.ndarray:
     """A rotation given as None, a quaternion (scalar first), a matrix, or a rotation vector."""
     if value is None:
         return np.eye(3)
-    try:
-        array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
+    array = _numbers.real(value)
+    if array is None:
         array = np.zeros(0)
     if array.shape == (4,) and np.all(np.isfinite(array)) and np.linalg.norm(array) > 1e-12:
         w, x, y, z = array / np.linalg.norm(array)
@@ -159,15 +141,15 @@ def _mass_and_inertia(owner: str, mass: Any, inertia: Any, kind: Kind) -> tuple[
     return mass, inertia
 
 
-def _numbers(owner: str, what: str, value: Any) -> np.ndarray:
+def _read(owner: str, what: str, value: Any) -> np.ndarray:
     """`value` as an array of numbers; its shape and signs are for `check_inertia`."""
-    try:
-        return np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
+    array = _numbers.real(value)
+    if array is None:
         raise ModelError(
-            f"{owner}: {what}={shown(value)} is not made of numbers. Give numbers, or "
+            f"{owner}: {what}={shown(value)} is not made of real numbers. Give numbers, or "
             "MassProperties such as hx.box(...) as the mass."
-        ) from None
+        )
+    return array
 
 
 def spatial_body(
@@ -182,7 +164,7 @@ def spatial_body(
     """A validated spatial body; angular velocity in world axes."""
     owner = f"body {name!r}"
     mass, inertia = _mass_and_inertia(owner, mass, inertia, "spatial")
-    mass, inertia = _numbers(owner, "mass", mass), _numbers(owner, "inertia", inertia)
+    mass, inertia = _read(owner, "mass", mass), _read(owner, "inertia", inertia)
     if inertia.shape == (3,):
         inertia = np.diag(inertia)
     try:
@@ -212,7 +194,7 @@ def planar_body(
     """A validated planar body."""
     owner = f"body {name!r}"
     mass, inertia = _mass_and_inertia(owner, mass, inertia, "planar")
-    mass, inertia = _numbers(owner, "mass", mass), _numbers(owner, "inertia", inertia)
+    mass, inertia = _read(owner, "mass", mass), _read(owner, "inertia", inertia)
     try:
         check_inertia(name, mass, inertia, planar=True)
     except ValueError as error:

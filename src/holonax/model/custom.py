@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._messages import explained, shown
+from .._numbers import tree
 from ..system.elements import Constraint, Element, Group, RateConstraint, Table, group_rows
 from ..system.frames import Frame, PlanarFrame
 from .bodies import Body, ModelError
@@ -100,14 +101,7 @@ class CustomMethods(Description):
             raise ModelError(
                 f"{group.owner}: {shown(function)} is not a function of frames and time."
             )
-        try:
-            numbers = jax.tree.map(lambda x: np.asarray(x, dtype=float), parameters)
-        except (TypeError, ValueError):
-            raise ModelError(
-                f"{group.owner}: parameters={shown(parameters)} must be numbers or arrays."
-            ) from None
-        if not all(np.all(np.isfinite(x)) for x in jax.tree.leaves(numbers)):
-            raise ModelError(f"{group.owner}: a parameter is not finite. Give finite numbers.")
+        numbers = tree(group.owner, "parameters", parameters, error=ModelError)
         element = make(numbers, function)
         _check(group, element)
         return self._joint(group, [element], point=np.zeros(group.size))

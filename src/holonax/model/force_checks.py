@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._messages import explained, shown
-from .._numbers import as_array
+from .._messages import explained
+from .._numbers import array, as_array
 from ..rotation import Vec2, Vec3
 from ..system.frames import Frame, PlanarFrame
 from . import forces
@@ -67,19 +67,14 @@ def spring_law(
 
 def semidefinite(owner: str, what: str, value: Any, size: int) -> jax.Array:
     """A symmetric positive semidefinite matrix, from itself or from its diagonal."""
-    try:
-        matrix = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        raise ModelError(f"{owner}: {what}={shown(value)} is not a matrix of numbers.") from None
+    matrix = array(owner, what, value, error=ModelError)
     if matrix.shape == (size,):
         matrix = np.diag(matrix)
     if matrix.shape != (size, size):
         raise ModelError(
-            f"{owner}: {what} must be {size}x{size}, or its {size} diagonal entries; got an array "
-            f"of shape {np.shape(value)}."
+            f"{owner}: {what} has the shape {np.shape(value)}. It must be {size}x{size}, or its "
+            f"{size} diagonal entries."
         )
-    if not np.all(np.isfinite(matrix)):
-        raise ModelError(f"{owner}: {what} is not finite. Give finite numbers.")
     scale = float(np.max(np.abs(matrix)))
     if np.max(np.abs(matrix - matrix.T)) > 1e-12 * scale:
         raise ModelError(

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from .._messages import listed, shown
-from .._numbers import as_array
+from .._numbers import as_array, tree
 from ..rotation import Axes3, Vec2, Vec3
 from . import force_checks as checks
 from . import forces
@@ -265,14 +264,7 @@ class ForceMethods(Description):
         for what, value in (("function", function), ("potential", potential)):
             if not callable(value) and not (what == "potential" and value is None):
                 raise ModelError(f"{group.owner}: {what}={shown(value)} is not a function.")
-        try:
-            parameters = jax.tree.map(as_array, parameters)
-        except (TypeError, ValueError):
-            raise ModelError(
-                f"{group.owner}: parameters={shown(parameters)} must be numbers or arrays."
-            ) from None
-        if not all(np.all(np.isfinite(x)) for x in jax.tree.leaves(parameters)):
-            raise ModelError(f"{group.owner}: a parameter is not finite. Give finite numbers.")
+        parameters = tree(group.owner, "parameters", parameters, error=ModelError)
         element = forces.Custom(parameters, function, potential)
         checks.check_custom(group, element)
         return self._force(group, [element])

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._arguments import check_options
 from .._messages import shown
 from .._numbers import as_array
 from ..consistent import Start, consistent
@@ -199,6 +200,7 @@ class Model(
         Without `dt`, a formulation or an integrator the method is chosen by the motion,
         ``method="auto"``.
         """
+        check_options(Model.simulate, options, simulate)
         if dt is None and not {"formulation", "integrator", "method"} & set(options):
             options["method"] = "auto"
         system, start = self.build(

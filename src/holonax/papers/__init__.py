@@ -11,6 +11,7 @@ import importlib
 import time
 from pathlib import Path
 
+from .._arguments import checked_call
 from .report import Figure, Report, Row, Table, Text
 
 __all__ = ["PAPERS", "Figure", "Report", "Row", "Table", "Text", "reproduce", "write_index"]
@@ -24,6 +25,7 @@ PAPERS = {
 }
 
 
+@checked_call
 def reproduce(name: str, *, out: str | Path | None = None, quick: bool = False) -> Report:
     """Recompute a paper's tables and figures.
 
@@ -45,6 +47,7 @@ def reproduce(name: str, *, out: str | Path | None = None, quick: bool = False) 
     return report
 
 
+@checked_call
 def write_index(reports: list[Report], out: str | Path) -> Path:
     """An index.html over several reports in the folder `out`."""
     rows = "".join(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._arguments import checked_call
 from ..consistent import Start
 from ..formulation import Formulation, PostStabilized
 from ..integrator import Dop853
@@ -42,6 +43,7 @@ class Convergence:
         return "\n".join(lines)
 
 
+@checked_call
 def reference_solution(
     system: System, start: Start, t_end: float, dt: float, save: Any = "end"
 ) -> Result:
@@ -50,6 +52,7 @@ def reference_solution(
     return simulate(system, start, t_end, dt=dt, formulation=method, integrator=Dop853(), save=save)
 
 
+@checked_call
 def convergence(
     system: System,
     start: Start,
@@ -109,6 +112,7 @@ def _reference_multipliers(
     return reference_solution(system, start, at, dt).lam[-1]
 
 
+@checked_call
 def condition_numbers(
     system: System,
     start: Start,

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from .._arguments import checked_call
 from ..formulation import Formulation, StepContext
 from ..loop_parts import StabilizedSolver, problem_term
 from ..pairs import check_pair
@@ -36,6 +37,7 @@ def _constraint(q: Array, t: Array, p: Any) -> Array:
     return q[:1] - q[1:]
 
 
+@checked_call
 def linear_problem(stiffness: float = 0.0, damping: float = 0.0) -> System:
     """Two unit masses held together, q1 = q2, each on a spring and a damper to the ground."""
     return FunctionSystem(
@@ -74,6 +76,7 @@ def _step_matrix(system: System, formulation: Any, solver: Any, q: Array, dt: Ar
     return jax.jacfwd(mapped)(flat)
 
 
+@checked_call
 def step_matrix(
     formulation: Formulation,
     integrator: Any = None,
@@ -101,6 +104,7 @@ def step_matrix(
     return np.asarray(matrix)
 
 
+@checked_call
 def spectral_radius(
     formulation: Formulation,
     integrator: Any = None,

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from .._arguments import checked_call
 from ..formulation import Formulation, Index1, StepContext
 from ..loop_parts import problem_term
 from ..pairs import check_pair
@@ -130,6 +131,7 @@ def _formulation_for(integrator: Any, formulation: Formulation | None) -> Formul
     return formulation
 
 
+@checked_call
 def amplification(integrator: Any, z: Any, *, formulation: Formulation | None = None) -> np.ndarray:
     """Companion matrices of one step of `integrator` on y' = z y with step 1.
 
@@ -168,6 +170,7 @@ def _radius(integrator: Any, z: np.ndarray, formulation: Formulation | None) -> 
     return np.where(bounded, radius, np.inf)
 
 
+@checked_call
 def stability_region(
     integrator: Any,
     re: tuple[float, float] = (-4.0, 1.0),
@@ -190,6 +193,7 @@ def stability_region(
     return StabilityRegion(x, y, radius)
 
 
+@checked_call
 def real_axis_limit(integrator: Any, *, formulation: Formulation | None = None) -> float:
     """The largest |z| to which `integrator` stays stable along the negative real axis.
 

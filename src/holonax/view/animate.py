@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._arguments import checked_call
 from ..result import Result
 from .optional import require
 from .scene import draw
@@ -16,6 +17,7 @@ from .skeleton import Traces, skeleton
 MAX_FRAMES = 200
 
 
+@checked_call
 def animate(
     result: Result,
     path: str | Path,

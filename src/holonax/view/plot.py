@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .._arguments import checked_call
 from ..result import Result
 from ..system.mechanism import Mechanism
 from .optional import require
@@ -44,6 +45,7 @@ class _Panel:
     logarithmic: bool = False
 
 
+@checked_call
 def plot(
     result: Result,
     signals: Signals | None = None,

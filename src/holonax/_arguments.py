@@ -1,0 +1,152 @@
+"""What a call is given: names of arguments that exist, words among those allowed, lists of names.
+
+`checked_call` makes Python's own complaint about a call ("got an unexpected keyword argument") one
+that helps: it suggests the name that was meant, or says what is missing. It looks at a call only
+after it has failed, so a good one costs nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import equinox as eqx
+import numpy as np
+
+from ._messages import listed, shown
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Class = TypeVar("Class", bound=type)
+
+
+def checked_call(function: Function) -> Function:
+    """The function, with a message of ours where its arguments do not fit its signature."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            trace = error.__traceback__
+            if trace is None or trace.tb_next is not None:
+                raise  # from within
+            problem = _misfit(_owner(function, args), function, args, kwargs)
+            if problem is None:
+                raise
+        raise TypeError(problem) from None
+
+    return call  # pyright: ignore[reportReturnType]
+
+
+def checked_class(cls: Class) -> Class:
+    """The class, with `checked_call` for its constructor and for its public methods."""
+    if "__init__" in vars(cls) and inspect.isfunction(cls.__init__):  # pyright: ignore
+        cls.__init__ = checked_call(cls.__init__)  # pyright: ignore
+    if issubclass(cls, eqx.Module):
+        return cls  # its methods are for programs
+    for part in (x for x in cls.__mro__ if x.__module__.startswith(f"{__package__}.")):
+        for name, thing in list(vars(part).items()):
+            public = inspect.isfunction(thing) and not name.startswith("_")
+            if public and not hasattr(thing, "__wrapped__"):
+                setattr(part, name, checked_call(thing))
+    return cls
+
+
+def check_options(function: Callable[..., Any], given: Any, inner: Callable[..., Any]) -> None:
+    """Refuse options that `function` hands on to `inner`, and that this does not know."""
+    known = inspect.signature(inner).parameters
+    for name in given:
+        if name not in known:
+            both = {**inspect.signature(function).parameters, **known}
+            raise TypeError(_unknown(function.__name__, name, [*both]))
+
+
+def choice(
+    owner: str,
+    name: str,
+    value: Any,
+    allowed: tuple[Any, ...],
+    *,
+    error: type[Exception] = ValueError,
+) -> Any:
+    """`value`, which has to be one of those allowed."""
+    if isinstance(value, bool) or not isinstance(value, (str, int)) or value not in allowed:
+        words = ", ".join(map(repr, allowed))
+        raise error(f"{owner}: {name}={shown(value)} is not known. Choose one of {words}.")
+    return value
+
+
+def flag(owner: str, name: str, value: Any, *, error: type[Exception] = TypeError) -> bool:
+    """`value` as True or False, and nothing else."""
+    if not isinstance(value, bool | np.bool_):
+        raise error(f"{owner}: {name}={shown(value)} must be True or False.")
+    return bool(value)
+
+
+def several(
+    owner: str, name: str, value: Any, what: str, *, error: type[Exception] = TypeError
+) -> tuple[Any, ...]:
+    """The items of a list, tuple, array or the like; a word or a number alone is refused."""
+    try:
+        if isinstance(value, str | bytes | dict) or (np.ndim(value) == 0 and not _sized(value)):
+            raise TypeError
+        return tuple(value)
+    except Exception:
+        alone = f": {name}=[{shown(value)}]" if isinstance(value, str | int) else ""
+        raise error(f"{owner}: {name}={shown(value)} must be a list of {what}{alone}.") from None
+
+
+def _sized(value: Any) -> bool:
+    return hasattr(value, "__iter__") and hasattr(value, "__len__")
+
+
+def _owner(function: Any, args: tuple[Any, ...]) -> str:
+    """What a message calls the function; a constructor goes by the name of its class."""
+    if function.__name__ == "__init__" and args:
+        return type(args[0]).__name__
+    return function.__name__
+
+
+def _misfit(owner: str, function: Any, args: Any, kwargs: Any) -> str | None:
+    """Why a call does not fit the signature; None if it does."""
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*args, **kwargs)
+        return None
+    except TypeError:
+        pass
+    parameters = signature.parameters.values()
+    by_place = [
+        p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    method = bool(by_place) and by_place[0] in ("self", "cls")
+    hidden = int(method)
+    names = [p.name for p in parameters][hidden:]
+    free = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    for name in kwargs:
+        if name not in names and not any(p.kind is p.VAR_KEYWORD for p in parameters):
+            return _unknown(owner, name, names)
+    if len(args) > len(by_place) and not free:
+        takes = by_place[hidden:]
+        said = f"only {', '.join(takes)} without a name" if takes else "none without a name"
+        return (
+            f"{owner}: {len(args) - hidden} arguments are given without a name, and it takes "
+            f"{said}. Give the others by name."
+        )
+    for name, _ in zip(by_place, args):
+        if name in kwargs:
+            return f"{owner}: {name} is given twice, by its place and by its name. Leave one out."
+    given = {*by_place[: len(args)], *kwargs}
+    lacking = [p.name for p in parameters if p.default is p.empty and p.name not in given]
+    lacking = [x for x in lacking if signature.parameters[x].kind not in (2, 4)]
+    plural = "are" if len(lacking) > 1 else "is"
+    return f"{owner}: {listed(lacking)} {plural} missing. Its arguments are {', '.join(names)}."
+
+
+def _unknown(owner: str, name: str, names: list[str]) -> str:
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    remedy = f"Did you mean {near[0]}?" if near else f"There are {', '.join(names)}."
+    return f"{owner}: there is no argument {name!r}. {remedy}"
