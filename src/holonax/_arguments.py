@@ -11,6 +11,7 @@ import difflib
 import functools
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -47,7 +48,7 @@ def checked_class(cls: Class) -> Class:
         cls.__init__ = checked_call(cls.__init__)  # pyright: ignore
     if issubclass(cls, eqx.Module):
         return cls  # its methods are for programs
-    for part in (x for x in cls.__mro__ if x.__module__.startswith(f"{__package__}.")):
+    for part in (x for x in inspect.getmro(cls) if x.__module__.startswith(f"{__package__}.")):
         for name, thing in list(vars(part).items()):
             public = inspect.isfunction(thing) and not name.startswith("_")
             if public and not hasattr(thing, "__wrapped__"):
@@ -61,7 +62,7 @@ def check_options(function: Callable[..., Any], given: Any, inner: Callable[...,
     for name in given:
         if name not in known:
             both = {**inspect.signature(function).parameters, **known}
-            raise TypeError(_unknown(function.__name__, name, [*both]))
+            raise TypeError(unknown_argument(function.__name__, name, [*both]))
 
 
 def choice(
@@ -99,6 +100,27 @@ def several(
         raise error(f"{owner}: {name}={shown(value)} must be a list of {what}{alone}.") from None
 
 
+def folder(owner: str, name: str, value: Any) -> Path:
+    """`value` as the path of a file or folder, a string or a `pathlib.Path`."""
+    if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
+        raise TypeError(
+            f"{owner}: {name}={shown(value)} is not a path. Give a string such as 'runs/first', or "
+            "a pathlib.Path."
+        )
+    return Path(value)
+
+
+def names(
+    owner: str, name: str, value: Any, *, error: type[Exception] = TypeError
+) -> tuple[str, ...]:
+    """One name or a list of names, as a tuple."""
+    found = (value,) if isinstance(value, str) else several(owner, name, value, "names")
+    for item in found:
+        if not isinstance(item, str):
+            raise error(f"{owner}: {name} has the entry {shown(item)}. Give names, as strings.")
+    return found
+
+
 def _sized(value: Any) -> bool:
     return hasattr(value, "__iter__") and hasattr(value, "__len__")
 
@@ -128,13 +150,15 @@ def _misfit(owner: str, function: Any, args: Any, kwargs: Any) -> str | None:
     free = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     for name in kwargs:
         if name not in names and not any(p.kind is p.VAR_KEYWORD for p in parameters):
-            return _unknown(owner, name, names)
+            return unknown_argument(owner, name, names)
     if len(args) > len(by_place) and not free:
         takes = by_place[hidden:]
-        said = f"only {', '.join(takes)} without a name" if takes else "none without a name"
+        if not names:
+            return f"{owner}: it takes no arguments. Leave {shown(args[hidden])} out."
+        said = f"only {', '.join(takes)}" if takes else "none"
         return (
-            f"{owner}: {len(args) - hidden} arguments are given without a name, and it takes "
-            f"{said}. Give the others by name."
+            f"{owner}: too many arguments are given without a name, {len(args) - hidden}; it takes "
+            f"{said} so. Give the others by name."
         )
     for name, _ in zip(by_place, args):
         if name in kwargs:
@@ -146,7 +170,9 @@ def _misfit(owner: str, function: Any, args: Any, kwargs: Any) -> str | None:
     return f"{owner}: {listed(lacking)} {plural} missing. Its arguments are {', '.join(names)}."
 
 
-def _unknown(owner: str, name: str, names: list[str]) -> str:
+def unknown_argument(owner: str, name: str, names: list[str]) -> str:
+    """The message for an argument that does not exist among `names`."""
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     remedy = f"Did you mean {near[0]}?" if near else f"There are {', '.join(names)}."
+    remedy = remedy if names else "It takes none; leave it out."
     return f"{owner}: there is no argument {name!r}. {remedy}"

@@ -167,7 +167,14 @@ def tree(owner: str, name: str, value: Any, *, error: type[Exception] = ValueErr
             raise error(f"{owner}: an entry of {name} is not finite. Give finite numbers.")
         return found
 
-    return jax.tree.map(one, value)
+    try:
+        leaves, structure = jax.tree.flatten(value)
+    except Exception:  # keys of a dictionary that have no order
+        raise error(
+            f"{owner}: {name}={shown(value)} cannot be taken apart. Give numbers or arrays, in any "
+            "nesting of dictionaries with strings for keys, lists and tuples."
+        ) from None
+    return structure.unflatten([one(x) for x in leaves])
 
 
 def _too_large(value: Any) -> str:

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ._arguments import checked_call
+from ._arguments import checked_call, several
 from ._memory import Memory
 from ._messages import explained, listed, shown
 from ._numbers import finite_number
@@ -30,7 +30,7 @@ from .diagnosis import (
     picked,
     unique,
 )
-from .system.base import Array, System
+from .system.base import Array, System, check_system
 from .system.dense import smallest_multipliers
 from .system.evaluation import Evaluation, evaluated
 
@@ -65,9 +65,7 @@ class ConstraintError(ValueError):
 def _held(system: System, option: str, hold: Any, q: Any, nv: int) -> np.ndarray:
     """Mask over the velocity coordinates that may move."""
     free = np.ones(nv, dtype=bool)
-    if isinstance(hold, (str, int)):
-        raise TypeError(f"consistent: {option}={hold!r} must be a list: {option}=[{hold!r}].")
-    for item in hold:
+    for item in several("consistent", option, hold, "coordinates, by index or name"):
         item = int(item) if isinstance(item, np.integer) else item
         if isinstance(item, bool) or not isinstance(item, (str, int)):
             raise TypeError(
@@ -305,11 +303,7 @@ def consistent(
     **Raises** `ConstraintError`, naming the joints, when the constraints cannot be met, or when
     the start is a singular configuration.
     """
-    if not isinstance(system, System):
-        raise TypeError(
-            f"consistent: system is {type(system).__name__}; give a System, from model.build() or "
-            "FunctionSystem(...)."
-        )
+    check_system("consistent", system)
     began = time.perf_counter()
     t = finite_number("consistent", "t", t)
     tol = finite_number("consistent", "tol", tol, positive=True)

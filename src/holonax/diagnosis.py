@@ -13,7 +13,8 @@ import numpy as np
 
 from ._arguments import checked_call
 from ._messages import listed, shown
-from .system.base import System
+from ._numbers import finite_number, real
+from .system.base import System, check_system
 from .system.evaluation import Evaluation, evaluated
 
 # Dense diagnosis costs rows x nv^2; beyond this the block factor is asked instead.
@@ -78,11 +79,7 @@ def _rank_and_left_null(jacobian: np.ndarray) -> tuple[int, np.ndarray]:
 
 def as_vector(name: str, values: Any) -> np.ndarray:
     """`values` as a vector of numbers."""
-    try:
-        given = np.asarray(values)
-        array = given.astype(float) if given.dtype.kind in "biuf" else None
-    except (TypeError, ValueError):
-        array = None
+    array = real(values)
     if array is None:
         raise TypeError(f"{name}={shown(values)} must be a vector of numbers.")
     if array.ndim != 1:
@@ -139,6 +136,8 @@ def diagnose(system: System, q: Any, t: float = 0.0) -> Diagnosis:
     `q` should satisfy the constraints (see `consistent`). Costs a singular value decomposition of
     the dense Jacobian; meant for systems of up to some hundreds of coordinates.
     """
+    check_system("diagnose", system)
+    t = finite_number("diagnose", "t", t)
     q = as_vector("q", q)
     system.velocity_size(int(q.shape[0]))  # refuses a wrong length
     check_entries("q", q, system.coordinate_names(int(q.shape[0])))

@@ -19,7 +19,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ._arguments import choice, flag, names, several
 from ._messages import explained, listed, shown
+from ._numbers import parameter
 from .compiler import native
 from .diagnosis import DENSE_LIMIT, diagnose
 from .formulation import CoordinateProjection, StepContext
@@ -45,13 +47,11 @@ class Impact(eqx.Module):
     restitution: Array
 
     def __init__(self, restitution: float = 1.0):
-        try:
-            fine = 0 <= float(restitution) <= 1
-        except (TypeError, ValueError):
-            fine = False
-        if not fine:
-            raise ValueError(f"Impact: restitution={shown(restitution)} is not between 0 and 1.")
-        self.restitution = jnp.asarray(restitution, dtype=float)
+        wanted = "a number between 0 and 1"
+        given = parameter(
+            "Impact", "restitution", restitution, good=lambda x: 0 <= x <= 1, wanted=wanted
+        )
+        self.restitution = jnp.asarray(given)
 
     def velocity(self, event: Event, system: System, t: Array, q: Array, v: Array) -> Array:
         """The velocity after the impact."""
@@ -111,20 +111,18 @@ class Event(eqx.Module):
             raise ValueError(f"Event: name={shown(name)} must be a non-empty string.")
         owner = f"Event {name!r}"
         if not callable(function):
-            raise TypeError(f"{owner}: {shown(function)} is not a function of (t, q, v).")
-        if direction not in _SIGNS:
-            known = ", ".join(map(repr, _SIGNS))
-            raise ValueError(f"{owner}: direction={shown(direction)} is not one of {known}.")
+            raise TypeError(f"{owner}: {shown(function)} must be a function of (t, q, v).")
+        choice(owner, "direction", direction, tuple(_SIGNS))
         if change is not None and not callable(change) and not isinstance(change, Impact):
             raise TypeError(
-                f"{owner}: change={shown(change)} is neither hx.Impact(...) nor a function "
+                f"{owner}: change={shown(change)} must be hx.Impact(...) or a function "
                 "(t, q, v) -> (q, v)."
             )
-        names = lambda x: (x,) if isinstance(x, str) else tuple(x)  # noqa: E731
         self.name, self.function, self.direction = name, function, direction
-        self.bodies = None if bodies is None else names(bodies)
-        self.terminal, self.change = bool(terminal), change
-        self.engage, self.release = names(engage), names(release)
+        self.bodies = None if bodies is None else names(owner, "bodies", bodies)
+        self.terminal, self.change = flag(owner, "terminal", terminal), change
+        self.engage = names(owner, "engage", engage)
+        self.release = names(owner, "release", release)
 
     @property
     def sign(self) -> int:
@@ -268,11 +266,16 @@ def _changed(event: Event, system: System, t: Array, q: Array, v: Array) -> tupl
     return CoordinateProjection().after_step(context, t, (q, v))
 
 
+def as_events(owner: str, events: Any) -> tuple[Any, ...]:
+    """One event, or several, as a tuple."""
+    if isinstance(events, Event):
+        return (events,)
+    return several(owner, "events", events, "hx.Event(...)")
+
+
 def check_events(system: System, t: float, q: Array, v: Array, events: Any) -> tuple[Event, ...]:
     """`events` as a tuple, refused unless each can be evaluated at the start."""
-    if isinstance(events, Event):
-        events = (events,)
-    events = tuple(events)
+    events = as_events("simulate", events)
     for event in events:
         if not isinstance(event, Event):
             raise TypeError(f"simulate: {shown(event)} among the events is not an hx.Event(...).")

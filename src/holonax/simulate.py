@@ -11,11 +11,12 @@ from typing import Any, Literal
 import numpy as np
 
 from . import integrator as integrators
-from ._arguments import checked_call
+from ._arguments import checked_call, folder
 from ._messages import listed, shown
+from ._numbers import count, finite_number, number, real
 from .auto import RTOL, drive, new_auto
-from .consistent import Start, check_start, consistent, finite_number
-from .events import Event, check_events
+from .consistent import Start, check_start, consistent
+from .events import Event, as_events, check_events
 from .failure import explain
 from .formulation import Formulation, PostStabilized
 from .integrator import Dopri5
@@ -23,8 +24,8 @@ from .pairs import check_pair, is_legal
 from .result import Result
 from .run import Outcome, Progress, Request, Run, follow, new_run
 from .steps import StepControl, Tolerance
-from .storage import Storage, load
-from .system.base import System
+from .storage import Storage, StorageError, load
+from .system.base import System, check_system
 
 Save = Literal["steps", "end"] | int | Any
 
@@ -41,13 +42,9 @@ def _save_plan(save: Save, t0: float, t_end: float) -> tuple[int, np.ndarray | N
             "every n-th step, or an array of times."
         )
     if isinstance(save, (int, np.integer)) and not isinstance(save, bool):
-        if save < 1:
-            raise ValueError(f"simulate: save={save} must be 1 or more to save every n-th step.")
-        return int(save), None
-    try:
-        times = np.atleast_1d(np.asarray(None if isinstance(save, bool) else save, dtype=float))
-    except (TypeError, ValueError):
-        times = np.zeros(0)
+        return count("simulate", "save", save), None
+    given = real(save)
+    times = np.zeros(0) if given is None else np.atleast_1d(given)
     if times.ndim != 1 or times.size == 0 or not np.all(np.isfinite(times)):
         raise ValueError(
             f"simulate: save={shown(save)} must be a vector of finite times [s], a whole number n "
@@ -117,11 +114,7 @@ def simulate(
     saved time). A run that fails in the middle, or is interrupted (Ctrl-C), returns all it has
     computed, with `success=False`, a `status` and the reason in `message`.
     """
-    if not isinstance(system, System):
-        raise TypeError(
-            f"simulate: system is {type(system).__name__}; give a System, from model.build() or "
-            "FunctionSystem(...)."
-        )
+    check_system("simulate", system)
     if method is not None:
         rtol = _check_auto(method, dt, rtol, formulation, integrator)
     formulation = _usual()[0] if formulation is None else formulation
@@ -173,7 +166,7 @@ def _usual() -> tuple[Formulation, Any, StepControl]:
 
 def _check_auto(method: Any, dt: Any, rtol: Any, formulation: Any, integrator: Any) -> float:
     """The tolerance of an automatic choice of the method; refuses what contradicts it."""
-    if method != "auto":
+    if not isinstance(method, str) or method != "auto":
         raise ValueError(
             f'simulate: method={shown(method)} is not known. Use "auto", or give a formulation and '
             "an integrator."
@@ -202,6 +195,7 @@ def _storage(checkpoint: Any, every: Any, store: Any) -> Storage | None:
         )
     every = finite_number("simulate", "checkpoint_every", every, positive=True)
     path = store if checkpoint is None else checkpoint
+    folder("simulate", "store" if checkpoint is None else "checkpoint", path)
     return Storage(path, every=None if checkpoint is None else every, forget=store is not None)
 
 
@@ -234,7 +228,12 @@ def resume(
     `system` and `events` are needed only where they contain functions that cannot be found by name
     (lambdas, functions inside functions, those of a script): give what was given to `simulate`.
     """
-    events = (events,) if isinstance(events, Event) else tuple(events)
+    events = as_events("resume", events)
+    if not folder("resume", "path", path).is_dir():
+        raise StorageError(
+            f"resume: {shown(str(path))} is not a folder. Give the path that simulate was given as "
+            "checkpoint."
+        )
     storage, run, method, state, outcome = load(path, (system, events))
     run.request = replace(run.request, progress=_reporter(progress))
     if outcome is not None:
@@ -339,10 +338,13 @@ def _tolerance(
             if getattr(getattr(integrators, name), "estimates_error", False)
         ]
         raise ValueError(
-            f"simulate: {type(integrator).__name__} has no error estimate for rtol={rtol}. Leave "
-            f"rtol out and give dt, or use one of: {', '.join(able)}."
+            f"simulate: {type(integrator).__name__} has no error estimate for rtol={shown(rtol)}. "
+            f"Leave rtol out and give dt, or use one of: {', '.join(able)}."
         )
-    rtol = finite_number("simulate", "rtol", rtol, positive=True)
+    wanted = "a number above 0 and below 1, such as 1e-6"
+    rtol = number(
+        "simulate", "rtol", rtol, good=lambda x: 0 < x < 1, wanted=wanted, wrong_type=TypeError
+    )
     atol = rtol / 100 if atol is None else finite_number("simulate", "atol", atol, positive=True)
     if control is not None and not isinstance(control, StepControl):
         raise TypeError(f"simulate: control={shown(control)} is not an hx.StepControl(...).")

@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._arguments import checked_call
+from .._arguments import checked_call, several
 from .._messages import listed, shown
 from ..system.base import Array, System
 from .checks import as_start, check_system, coordinate_index, known, known_rank, unit
@@ -172,10 +172,7 @@ def _chosen(
     """The positions in v of the named coordinates."""
     if coordinates is None:
         return None
-    if isinstance(coordinates, str):
-        raise TypeError(
-            f"linearize: coordinates={coordinates!r} must be a list: [{coordinates!r}]."
-        )
+    coordinates = several("linearize", "coordinates", coordinates, "names")
     if others:
         raise ValueError(
             "linearize: coordinates cannot be chosen with non-holonomic constraints, where more "

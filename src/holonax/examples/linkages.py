@@ -7,7 +7,7 @@ import numpy as np
 from jax import Array
 
 from .._arguments import checked_call
-from .._messages import shown
+from .._numbers import count
 from ..consistent import Start, consistent
 from ..model import Model, box, rod
 from ..system import FunctionSystem
@@ -111,8 +111,7 @@ def n_four_bar(n: int = 40) -> tuple[Mechanism, Start]:
     lie on one line the mechanism has n + 1 degrees of freedom: a singular configuration, which it
     passes twice in each turn.
     """
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise ValueError(f"n_four_bar: n={shown(n)} must be a whole number of loops, 1 or more.")
+    n = count("n_four_bar", "n", n)
     model = Model(gravity=(0.0, -9.81))
     link = rod(1.0, mass=1.0)
     for i in range(n + 1):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from .._arguments import checked_call
+from .._arguments import checked_call, choice
 from ..consistent import Start, consistent
 from ..model import Model, box, composite, point_mass
 from ..system import FunctionSystem
@@ -64,8 +64,7 @@ def two_link_arm(
     def moving(q: Array, t: Array, p: dict[str, Array]) -> Array:
         return jnp.array([end(q, p)[1] - jnp.sin(p["omega"] * t) ** 2])
 
-    if case not in ("I", "II"):
-        raise ValueError(f'two_link_arm: case={case!r} is not known. Use "I" or "II".')
+    choice("two_link_arm", "case", case, ("I", "II"))
     system = FunctionSystem(
         mass=mass,
         force=force,

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._arguments import several
 from .._messages import explained, shown
 from .._numbers import tree
 from ..system.elements import Constraint, Element, Group, RateConstraint, Table, group_rows
@@ -96,10 +97,11 @@ class CustomMethods(Description):
     ) -> str:
         if isinstance(bodies, (str, Body)):
             bodies = (bodies,)
-        group = self._attach(what, name, tuple(bodies))
+        bodies = several(what, "bodies", bodies, "bodies", error=ModelError)
+        group = self._attach(what, name, bodies)
         if not callable(function):
             raise ModelError(
-                f"{group.owner}: {shown(function)} is not a function of frames and time."
+                f"{group.owner}: {shown(function)} is not a function. Give one of frames and time."
             )
         numbers = tree(group.owner, "parameters", parameters, error=ModelError)
         element = make(numbers, function)

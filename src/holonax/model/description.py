@@ -131,7 +131,7 @@ class Description:
 
     def _find(self, owner: str, body: Any, kind: Kind | None) -> Body | Ground:
         """A body by handle or name."""
-        if isinstance(body, Ground) or body == "ground":
+        if isinstance(body, Ground) or (isinstance(body, str) and body == "ground"):
             return Ground()
         name = body.name if isinstance(body, Body) else body
         found = self._bodies.get(name) if isinstance(name, str) else None

@@ -254,8 +254,9 @@ class DriverMethods(Description):
         """
         one = self._attach("coordinate driver", name, (body,))
         known = ("x", "y", "angle") if one.kind == "planar" else ("x", "y", "z")
-        if coordinate not in known:
-            hint = " Turn a spatial body with drive_angle." if coordinate == "angle" else ""
+        if not isinstance(coordinate, str) or coordinate not in known:
+            angle = isinstance(coordinate, str) and coordinate == "angle"
+            hint = " Turn a spatial body with drive_angle." if angle else ""
             raise ModelError(
                 f"{one.owner}: coordinate={shown(coordinate)} is not one of a {one.kind} body. Use "
                 f"{', '.join(map(repr, known))}.{hint}"
@@ -267,7 +268,7 @@ class DriverMethods(Description):
         self, what: str, name: str, joint: Any, bodies: Any, places: Any, types: tuple[type, ...]
     ) -> Item | None:
         """The joint a driver names, or None when it is given by bodies."""
-        owner = f"{what} {name!r}"
+        owner = f"{what} {shown(name)}"
         if joint is None:
             if any(body is None for body in bodies):
                 raise ModelError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -39,7 +40,8 @@ def not_negative(owner: str, what: str, value: Any) -> float:
 
 def slide_and_turn(owner: str, what: str, value: Any) -> tuple[float, float]:
     """A number for both, or a pair (sliding, turning)."""
-    values = [value, value] if np.ndim(value) == 0 else list(vector(owner, what, value, 2))
+    several = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
+    values = list(vector(owner, what, value, 2)) if several and np.shape(value) else [value, value]
     first, second = (not_negative(owner, what, x) for x in values)
     return first, second
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._arguments import choice
 from .._messages import listed, shown
 from .._numbers import as_array, tree
 from ..rotation import Axes3, Vec2, Vec3
@@ -100,7 +101,7 @@ class ForceMethods(Description):
             else:
                 triads = pair.axes(axis, axis_a, axis_b)
         else:
-            item = self._find_joint(f"{what} {name!r}", joint, _TURNING)
+            item = self._find_joint(f"{what} {shown(name)}", joint, _TURNING)
             pair = self._attach(what, name, item.bodies)
             given = {"a": a, "b": b, "axis": axis, "axis_a": axis_a, "axis_b": axis_b}
             checks.only_joint(pair.owner, given)
@@ -211,7 +212,7 @@ class ForceMethods(Description):
         - `damping`: [N m s/rad] against turning, [N s/m] against sliding; a pair (sliding, turning)
           for a cylindrical joint.
         """
-        owner = f"joint damping {name!r}"
+        owner = f"joint damping {shown(name)}"
         slide, turn = checks.slide_and_turn(owner, "damping", damping)
         laws = [forces.Resistance(*map(as_array, (c, 0.0, 1.0))) for c in (slide, turn)]
         return self._resistance("joint damping", name, joint, damping, laws)
@@ -227,7 +228,7 @@ class ForceMethods(Description):
         - `transition_speed`: [rad/s] or [m/s], likewise; friction tanh(speed / transition_speed)
           opposes the motion, so below this speed it creeps.
         """
-        owner = f"joint friction {name!r}"
+        owner = f"joint friction {shown(name)}"
         f = checks.slide_and_turn(owner, "friction", friction)
         s = checks.slide_and_turn(owner, "transition_speed", transition_speed)
         if min(s) == 0:
@@ -263,7 +264,10 @@ class ForceMethods(Description):
         group = self._attach("custom force", name, tuple(bodies) if several else (bodies,))
         for what, value in (("function", function), ("potential", potential)):
             if not callable(value) and not (what == "potential" and value is None):
-                raise ModelError(f"{group.owner}: {what}={shown(value)} is not a function.")
+                raise ModelError(
+                    f"{group.owner}: {what}={shown(value)} is not a function. Give one of the "
+                    "bodies' frames."
+                )
         parameters = tree(group.owner, "parameters", parameters, error=ModelError)
         element = forces.Custom(parameters, function, potential)
         checks.check_custom(group, element)
@@ -280,8 +284,7 @@ class ForceMethods(Description):
 
     def _applied(self, single: Attachment, what: str, p: Any, value: Any, axes: Any) -> str:
         owner = single.owner
-        if axes not in ("world", "body"):
-            raise ModelError(f'{owner}: axes={shown(axes)} is not known. Use "world" or "body".')
+        choice(owner, "axes", axes, ("world", "body"), error=ModelError)
         scalar = what == "torque" and single.kind == "planar"
         if callable(value):
             of_state = checks.argument_count(owner, what, value) == 2
@@ -310,7 +313,7 @@ class ForceMethods(Description):
         self, what: str, name: str, joint: str, given: Any, laws: list[forces.Resistance]
     ) -> str:
         types = tuple(dict.fromkeys([*_TURNING, *_SLIDING, _BALL]))
-        item = self._find_joint(f"{what} {name!r}", joint, types)
+        item = self._find_joint(f"{what} {shown(name)}", joint, types)
         pair = self._attach(what, name, item.bodies)
         if np.ndim(given) and item.type != "cylindrical joint":
             raise ModelError(

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _numbers
-from .._arguments import checked_call
+from .._arguments import checked_call, choice
 from .._messages import shown
 
 __all__ = [
@@ -136,7 +136,7 @@ def sphere(
 ) -> MassProperties:
     """A solid ball. Give either `mass` in kg or `density` in kg/m³."""
     r = _non_negative("sphere", "radius", radius)
-    m = _mass_of("sphere", 4 / 3 * np.pi * r**3, mass, density)
+    m = _mass_of("sphere", 4 / 3 * np.pi * r * r * r, mass, density)
     return _centred(m, np.full(3, 0.4 * m * r * r))
 
 
@@ -320,8 +320,7 @@ def _centred(mass: float, moments: NDArray[np.float64]) -> MassProperties:
 
 def _along(solid: str, axis: Axis, *, axial: float, transverse: float) -> NDArray[np.float64]:
     """The principal moments, shape (3,), of a solid of revolution about one of the axes."""
-    if axis not in ("x", "y", "z"):
-        raise ValueError(f"{solid}: axis is {axis!r}; choose 'x', 'y' or 'z'.")
+    choice(solid, "axis", axis, ("x", "y", "z"))
     moments = np.full(3, transverse)
     moments["xyz".index(axis)] = axial
     return moments
@@ -341,6 +340,8 @@ def _mass_of(
     density_name: str = "density",
     content: str = "volume",
 ) -> float:
+    if not np.isfinite(volume):
+        raise ValueError(f"{solid}: its {content} overflows. Give dimensions in metres.")
     if mass is not None and density is None:
         return _non_negative(solid, "mass", mass)
     if mass is None and density is not None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .._arguments import flag
 from .._messages import shown
 from ..rotation import Vec2, Vec3
 from . import joints as spatial
@@ -318,7 +319,7 @@ class JointMethods(Description):
         """
         carrier = Ground() if carrier is None else carrier
         trio = self._attach("gear", name, (a, b, carrier))
-        sign = 1 if internal else -1
+        sign = 1 if flag(trio.owner, "internal", internal, error=ModelError) else -1
         if trio.kind == "planar":
             trio.refuse(axis=axis, axis_a=axis_a, axis_b=axis_b)
             turns = sign * float(_gear_ratio(trio, teeth, ratio, whole=False))

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._arguments import check_options
+from .._arguments import check_options, choice, names
 from .._messages import shown
 from .._numbers import as_array
 from ..consistent import Start, consistent
@@ -132,11 +132,7 @@ class Model(
         """
         if not self._bodies:
             raise ModelError("The model has no body. Add one with model.body(...).")
-        if solver not in _SOLVERS:
-            raise ModelError(
-                f"Model: solver={shown(solver)} is not known. Use one of "
-                f"{', '.join(map(repr, _SOLVERS))}."
-            )
+        choice("Model", "solver", solver, _SOLVERS, error=ModelError)
         kinds: list[Kind] = [
             k for k in ("planar", "spatial") if any(b.kind == k for b in self._bodies.values())
         ]
@@ -176,8 +172,9 @@ class Model(
         """
         began = time.perf_counter()
         system = self.system(solver=solver)
-        if released:
-            system = system.with_joints(release=released)
+        inactive = names("build", "released", released)
+        if inactive:
+            system = system.with_joints(release=inactive)
         q, v = self.start_vectors()
         start = consistent(system, q, v, t=t, hold=hold, hold_velocity=hold_velocity)
         return system, replace(start, seconds=time.perf_counter() - began)

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 
 from .._arguments import checked_call
+from .._messages import shown
+from .._numbers import array, count
+from ..analysis.checks import as_start
 from ..consistent import Start
 from ..formulation import Formulation, PostStabilized
 from ..integrator import Dop853
@@ -71,7 +74,7 @@ def convergence(
     - `reference`: a result whose last state is taken as exact; by default one of order 8 with a
       quarter of the smallest step. Multipliers are compared at the time they belong to.
     """
-    steps = np.sort(np.asarray(dt, dtype=float))[::-1]
+    steps = np.sort(_step_sizes("convergence", dt))[::-1]
     if steps.size < 2:
         raise ValueError("convergence: give at least two step sizes in dt.")
     if reference is None:
@@ -96,6 +99,13 @@ def convergence(
     with np.errstate(divide="ignore", invalid="ignore"):
         orders = {name: np.log(e[:-1] / e[1:]) / ratios for name, e in errors.items()}
     return Convergence(steps, errors, orders)
+
+
+def _step_sizes(owner: str, dt: Any) -> np.ndarray:
+    steps = array(owner, "dt", dt, (None,))
+    if np.any(steps <= 0):
+        raise ValueError(f"{owner}: dt={shown(dt)} must be positive. Give step sizes [s].")
+    return steps
 
 
 def _largest(x: np.ndarray) -> float:
@@ -132,7 +142,9 @@ def condition_numbers(
             "hx.Index3(condition=True)."
         )
     out = []
-    for h in np.asarray(dt, dtype=float):
+    start = as_start("condition_numbers", system, start)
+    steps = count("condition_numbers", "steps", steps)
+    for h in _step_sizes("condition_numbers", dt):
         run = simulate(
             system,
             start,

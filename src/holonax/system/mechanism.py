@@ -16,7 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._arguments import choice
 from .._messages import listed, shown
+from .._numbers import array
 from .assembly import BodySet
 from .base import Array, ConstraintFactor, Metric, Rows, System
 from .elements import Group
@@ -425,10 +427,9 @@ class Mechanism(System):
     def check_joint(self, name: Any, axes: Any) -> None:
         """Refuse what is not the name of a joint, or not axes of its reaction."""
         known = dict(self.markers)
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             raise KeyError(f"There is no joint {shown(name)}; the joints are {listed(known)}.")
-        if axes not in ("world", "joint"):
-            raise ValueError(f'axes={shown(axes)} is not known. Use "world" or "joint".')
+        choice("reaction", "axes", axes, ("world", "joint"))
 
     def place(self, joint: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """A joint's point in its first body, its point in its second, and its axes in the first."""
@@ -439,7 +440,7 @@ class Mechanism(System):
 
     def _locate(self, body: str) -> tuple[int, int]:
         for k, s in enumerate(self.sets):
-            if body in s.names:
+            if isinstance(body, str) and body in s.names:
                 return k, s.names.index(body)
         known = [name for s in self.sets for name in s.names]
         raise KeyError(f"There is no body {shown(body)}; the bodies are {listed(known)}.")
@@ -468,8 +469,8 @@ class Mechanism(System):
 
     def total_momentum(self, q: np.ndarray, v: np.ndarray, about: Any) -> Any:
         """Linear (n, 3) and angular (n, 3) momentum; planar bodies contribute in the x-y plane."""
-        about = np.asarray(about, dtype=float)
-        if about.shape not in ((2,), (3,)) or not np.all(np.isfinite(about)):
+        about = array("momentum", "about", about)
+        if about.shape not in ((2,), (3,)):
             raise ValueError(
                 f"momentum: about={shown(about.tolist())} must be a point of two or three finite "
                 "numbers [m]."
