@@ -34,10 +34,7 @@ import numpy as np
 
 import holonax as hx
 
-PATIENCE, HANG = (
-    6.0,
-    90.0,
-)  # CPU seconds of a call before it is interrupted, and before it is a fault
+PATIENCE, HANG = 6.0, 90.0  # seconds before a call is interrupted, and before it is a fault
 HEAVY = 0.3  # share of calls of those that compile something of their own
 
 NAN, INF = float("nan"), float("inf")

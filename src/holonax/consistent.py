@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._arguments import checked_call, several
+from ._config import refuse_after_fork
 from ._memory import Memory
 from ._messages import explained, listed, shown
 from ._numbers import finite_number
@@ -424,6 +425,7 @@ def _start_large(system: System, q: Array, v: Array, t: float, tol: float) -> St
 
     A Schur complement that cannot be solved accurately betrays dependent constraints.
     """
+    refuse_after_fork()
     time = jnp.asarray(t, dtype=float)
     found = _large_start(system, q, v, time, tol)
     rows = constraint_rows(system, q, v)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from .._config import refuse_after_fork
 from .._messages import listed, shown
 from ..consistent import Start, check_start, consistent
 from ..diagnosis import DENSE_LIMIT
@@ -33,6 +34,7 @@ def known(x: Any) -> np.ndarray | None:
 def as_start(owner: str, system: System, start: Any) -> Start:
     """`start` as a consistent one of `system`; a vector q or a pair (q, v) is made consistent."""
     check_system(owner, system)
+    refuse_after_fork()
     if not isinstance(start, Start):
         if is_traced((system, start)):
             raise TypeError(

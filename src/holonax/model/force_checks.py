@@ -168,11 +168,20 @@ def check_custom(group: Attachment, element: forces.Custom) -> None:
 
     def pairs(frames: Any, t: Any, extra: Any) -> Any:
         out = element.function(*frames, t, *extra)
+        if not _are_pairs(out, count):
+            example = "[(force, torque)]" if count == 1 else "[(force, torque), ...]"
+            raise ModelError(
+                f"{group.owner}: its function must return a list of {count} pairs, one for each "
+                f"body, {example}. It returns something else"
+                f"{'; put brackets around the pair' if _are_pairs([out], count) else ''}."
+            )
         return [tuple(forces.plain(x) for x in pair) for pair in out]
 
     try:
         hash(element.function)
         got = jax.eval_shape(pairs, frames, time, extra)
+    except ModelError:
+        raise
     except Exception as error:
         takes = "(frame, ..., t)" if not extra else "(frame, ..., t, parameters)"
         raise ModelError(
@@ -189,3 +198,9 @@ def check_custom(group: Attachment, element: forces.Custom) -> None:
         )
     if element.energy is not None:
         check_shape(group.owner, "potential", element.energy, (*frames, *extra), ())
+
+
+def _are_pairs(out: Any, count: int) -> bool:
+    """Whether there are two things for each of so many bodies."""
+    listed = isinstance(out, list | tuple) and len(out) == count
+    return listed and all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in out)
