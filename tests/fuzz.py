@@ -222,7 +222,7 @@ def small():
 
 def driven():
     m = small()
-    m.drive_angle("motor", "hinge", angle=_sweep)
+    m.drive_angle("motor", joint="hinge", angle=_sweep)
     return m
 
 

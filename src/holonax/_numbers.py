@@ -78,6 +78,8 @@ def number(
     x = real(value)
     if x is None or x.ndim != 0:
         reason = _too_large(value) or "is not a number"
+        if x is not None:
+            reason = f"has the shape {x.shape}"
         raise (wrong_type or error)(f"{owner}: {name}={shown(value)} {reason}. Give {wanted}.")
     found = float(x)
     if not np.isfinite(found):

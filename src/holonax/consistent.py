@@ -29,6 +29,7 @@ from .diagnosis import (
     check_entries,
     diagnose,
     picked,
+    rank_of,
     unique,
 )
 from .system.base import Array, System, check_system
@@ -104,6 +105,7 @@ def _assemble(system: System, q: Any, t: float, free: np.ndarray, tol: float) ->
     here = at_rest(system, q, t)
     m, rows = here.g.shape[0], here.jacobian.shape[0]
     _check_finite(system, "residual or its derivative", rows, here.g, here.jacobian)
+    first = here
     for _ in range(_ITERATIONS):
         size = np.linalg.norm(here.g)
         if m == 0 or np.max(np.abs(here.g)) <= tol:
@@ -121,13 +123,29 @@ def _assemble(system: System, q: Any, t: float, free: np.ndarray, tol: float) ->
                 raise ConstraintError(
                     f"The mechanism cannot be assembled: a residual of "
                     f"{np.max(np.abs(here.g)):.3g} remains in {_worst(system, here.g, rows)}. "
-                    "Check the dimensions of the loop these joints close and their drivers, "
-                    "release a held coordinate, or give a closer start."
+                    f"{_remedy(first, free)}"
                 )
         here = trial
     raise ConstraintError(
         f"Assembly did not converge in {_ITERATIONS} Newton steps: a residual of "
         f"{np.max(np.abs(here.g)):.3g} remains in {_worst(system, here.g, rows)}. Give a closer "
+        "start."
+    )
+
+
+def _remedy(first: Evaluation, free: np.ndarray) -> str:
+    """What to do about a mechanism that does not fit together, by the freedom its rows leave."""
+    rows, moving = first.jacobian.shape[0], int(np.sum(free))
+    mobility = moving - rank_of(first.jacobian[:, free])
+    if mobility == 0:
+        return (
+            f"Its mobility is 0: {rows} constraint rows leave {moving} coordinates no motion, so "
+            "only exact dimensions fit. Correct them, or remove a joint, a driver or a held "
+            "coordinate."
+        )
+    return (
+        f"Its mobility is {mobility}, so it can move, but not there: check the dimensions of the "
+        "loop these joints close and their drivers, release a held coordinate, or give a closer "
         "start."
     )
 

@@ -77,6 +77,11 @@ def _rank_and_left_null(jacobian: np.ndarray) -> tuple[int, np.ndarray]:
     return rank, u[:, rank:]
 
 
+def rank_of(jacobian: np.ndarray) -> int:
+    """Numerical rank, whatever the scale of each row."""
+    return _rank_and_left_null(jacobian)[0]
+
+
 def as_vector(name: str, values: Any) -> np.ndarray:
     """`values` as a vector of numbers."""
     array = real(values)

@@ -378,7 +378,8 @@ def _failure(run: Run, outcome: Outcome) -> tuple[str, str]:
         )
     # steps that were too small have come to within rounding of what stopped them
     step = max(outcome.t_tried - outcome.t, 1e-6 * max(1.0, abs(outcome.t)))
-    reason = explain(run.system, run.start, outcome.t, run.q, run.v, step, outcome.code)
+    integrator = run.states.legs[-1].integrator if run.states.legs else None
+    reason = explain(run.system, run.start, outcome.t, run.q, run.v, step, outcome.code, integrator)
     return reason.status, (
         f"stopped at t = {outcome.t:g} s after {run.steps} steps: in the step to "
         f"t = {outcome.t_tried:g} s {reason.cause}. All states before it are returned. "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from typing import Any
 
@@ -47,7 +48,8 @@ class Gain(eqx.Module):
         if isinstance(given, str):
             found = re.fullmatch(r"\s*([\d.eE+-]*)\s*/\s*dt\s*", given)
             with contextlib.suppress(ValueError):  # refused below
-                gain, per_step = float(found.group(1) or 1.0) if found else given, bool(found)
+                factor = float(found.group(1) or 1.0) if found else -1.0
+                gain, per_step = (factor, True) if 0 <= factor < math.inf else (given, False)
         return Gain(parameter(owner, name, gain, good=lambda x: x >= 0, wanted=wanted), per_step)
 
     def at(self, dt: Array) -> Array:

@@ -12,6 +12,7 @@ from .. import _numbers
 from .._messages import shown
 from ..rotation import perpendicular_axes, quaternion_from_axes
 from .inertia import MassProperties, check_inertia
+from .units import check_angle
 
 Kind = Literal["planar", "spatial"]
 
@@ -104,6 +105,7 @@ def rotation_matrix(owner: str, value: Any) -> np.ndarray:
         angle = np.linalg.norm(array)
         if angle == 0:
             return np.eye(3)
+        check_angle(owner, "the angle of rotation", float(angle))
         e1, e2, n = perpendicular_axes(array)
         T = np.column_stack([e1, e2, n])
         c, s = np.cos(angle), np.sin(angle)
@@ -200,6 +202,7 @@ def planar_body(
     except ValueError as error:
         raise ModelError(str(error)) from None
     theta = number(owner, "angle", angle)
+    check_angle(owner, "angle", theta)
     r = vector(owner, "position", position, 2)
     v = vector(owner, "velocity", velocity, 2)
     w = number(owner, "angular_velocity", angular_velocity)

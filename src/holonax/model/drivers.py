@@ -23,6 +23,7 @@ from .bodies import ModelError, number, triad_near
 from .description import Attachment, Description, Item
 from .joints import Cylindrical, Prismatic, Revolute, Screw, turn_between, wrapped
 from .planar_joints import PlanarPrismatic, PlanarRevolute
+from .units import check_angle
 
 Motion = Callable[[Any], Any] | float
 
@@ -40,7 +41,10 @@ class Target(eqx.Module):
     def of(owner: str, what: str, motion: Any, start: float = 0.0) -> Target:
         """From a function of time or a number, both counted from the value `start`."""
         if not callable(motion):
-            return Target(start + number(owner, what, motion), None)
+            constant = number(owner, what, motion)
+            if what == "angle":
+                check_angle(owner, what, constant)
+            return Target(start + constant, None)
         remedy = "Give a function of time alone, t [s], written with jax.numpy."
         try:
             hash(motion)

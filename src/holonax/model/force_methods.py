@@ -15,6 +15,7 @@ from . import force_checks as checks
 from . import forces
 from .bodies import Ground, ModelError, direction, number, rotation_matrix, vector
 from .description import Attachment, Description, Item
+from .units import check_angle
 
 _TURNING = ("revolute joint", "cylindrical joint")
 _SLIDING = ("prismatic joint", "cylindrical joint", "pin-in-slot joint")
@@ -113,6 +114,7 @@ class ForceMethods(Description):
             f = first.rotation.T @ second.rotation @ triads[1][:, 0]
             start = float(np.arctan2(triads[0][:, 1] @ f, triads[0][:, 0] @ f))
         rest = start if angle is None else number(pair.owner, "angle", angle)
+        check_angle(pair.owner, "angle", rest)
         law = checks.spring_law(pair, stiffness, damping, rest, actuator)
         if triads is None:
             return self._force(pair, [forces.PlanarTorsionSpring(law)])

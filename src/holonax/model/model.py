@@ -30,6 +30,7 @@ from .force_methods import ForceMethods
 from .joint_methods import JointMethods
 from .nonholonomic import NonholonomicMethods
 from .planar_joint_methods import PlanarJointMethods
+from .units import check_lengths
 
 _SOLVERS = ("auto", "dense", "block")
 
@@ -176,6 +177,7 @@ class Model(
         if inactive:
             system = system.with_joints(release=inactive)
         q, v = self.start_vectors()
+        check_lengths(self._bodies.values(), self._joints.values())
         start = consistent(system, q, v, t=t, hold=hold, hold_velocity=hold_velocity)
         return system, replace(start, seconds=time.perf_counter() - began)
 
