@@ -38,7 +38,7 @@ def check(error, bad, words):
         assert word in message
     assert len(message) <= 400 and "\n" not in message
     assert not JARGON.search(message), message
-    assert message.endswith(".")
+    assert message.endswith((".", "?"))
 
 
 # -- bodies ----------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ FORCES = [
     joint("force of two", add("force", "a", force=(1, 0)), "force has the shape (2,)", "3 numbers"),
     joint("force infinite", add("force", "a", force=(INF, 0, 0)), "force", "finite"),
     joint("force without t", add("force", "a", force=lambda: I3), "must take t"),
-    joint("force of one number", add("force", "a", force=lambda t: 1.0), "3 numbers"),
+    joint("force of one number", add("force", "a", force=lambda t: 1.0), "3 components"),
     joint("force by if", add("force", "a", force=lambda t: I3 if t > 1 else AT), "jnp.where"),
     joint("force by math", add("force", "a", force=lambda t: (float(t), 0, 0)), "float()"),
     joint("force in odd axes", add("force", "a", force=I3, axes="local"), "'local'", "'body'"),

@@ -135,12 +135,10 @@ def test_a_mistyped_argument_is_answered_with_the_one_that_was_meant(case):
 def test_checked_functions_keep_their_signatures_and_can_be_pickled():
     assert list(inspect.signature(hx.simulate).parameters)[:3] == ["system", "start", "t_end"]
     assert list(inspect.signature(hx.Model.body).parameters)[:2] == ["self", "name"]
-    assert list(inspect.signature(hx.PostStabilized).parameters)[0] == "level"
+    assert "level" in inspect.signature(hx.PostStabilized).parameters
     assert "consistent" in hx.simulate.__doc__ and hx.Model.body.__doc__
     assert pickle.loads(pickle.dumps(hx.simulate)) is hx.simulate
-    assert repr(hx.PostStabilized(passes=2)) == "PostStabilized(passes=2)" or "passes=2" in repr(
-        hx.PostStabilized(passes=2)
-    )
+    assert "passes=2" in repr(hx.PostStabilized(passes=2))
 
 
 def test_a_type_error_from_within_is_left_alone():
@@ -212,8 +210,8 @@ def test_bars_that_exist_are_not(bar):
 def triangle(base):
     """Two bars of 1 m on pins `base` metres apart: a structure."""
     model = hx.Model()
-    for name, x in (("left", 0.25), ("right", 0.75)):
-        model.planar_body(name, 1.0, 0.1, position=(x * base, 0.4))
+    for name, x, angle in (("left", 0.25, 0.8), ("right", 0.75, np.pi - 0.8)):
+        model.planar_body(name, 1.0, 0.1, position=(x * base, 0.4), angle=angle)
     model.revolute("A", "ground", "left", at_a=(0.0, 0.0), at_b=(-0.5, 0.0))
     model.revolute("B", "left", "right", at_a=(0.5, 0.0), at_b=(0.5, 0.0))
     model.revolute("C", "ground", "right", at_a=(base, 0.0), at_b=(-0.5, 0.0))
@@ -227,9 +225,14 @@ def test_a_structure_that_does_not_fit_is_told_its_mobility():
 
 
 def test_a_linkage_that_does_not_fit_is_told_that_it_could_move():
-    model = triangle(2.5)
-    model.planar_body("coupler", 1.0, 0.1, position=(1.0, 1.0))
-    with pytest.raises(hx.ConstraintError, match="mobility is 3, so it can move"):
+    model = hx.Model()
+    for name, x in (("crank", 0.0), ("coupler", 2.0), ("rocker", 4.0)):
+        model.planar_body(name, 1.0, 0.1, position=(x, 0.4))
+    model.revolute("A", "ground", "crank", at_a=(0.0, 0.0), at_b=(-0.5, 0.0))
+    model.revolute("B", "crank", "coupler", at_a=(0.5, 0.0), at_b=(-0.5, 0.0))
+    model.revolute("C", "coupler", "rocker", at_a=(0.5, 0.0), at_b=(0.5, 0.0))
+    model.revolute("D", "ground", "rocker", at_a=(4.0, 0.0), at_b=(-0.5, 0.0))
+    with pytest.raises(hx.ConstraintError, match="mobility is 1, so it can move"):
         model.build()
 
 
@@ -245,8 +248,11 @@ def test_a_stiff_spring_under_an_explicit_method_is_called_stiff(spring):
     assert not result.success and result.status == "stiff"
     assert "stiff" in result.message and "implicit" in result.message
     assert "bar.angle" in result.message and "velocities around" not in result.message
-    better = sprung(*spring).simulate(0.1, dt=1e-2, integrator=hx.RadauIIA(), formulation=hx.GGL())
-    assert better.success
+
+
+def test_a_stiff_spring_under_an_implicit_method_is_not():
+    result = sprung(1e5, 1e5).simulate(0.1, dt=1e-2, integrator=hx.RadauIIA())
+    assert result.success
 
 
 def test_the_step_that_is_advised_is_stable():

@@ -146,7 +146,8 @@ def _misfit(owner: str, function: Any, args: Any, kwargs: Any) -> str | None:
     ]
     method = bool(by_place) and by_place[0] in ("self", "cls")
     hidden = int(method)
-    names = [p.name for p in parameters][hidden:]
+    names = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    names = names[hidden:]
     free = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     for name in kwargs:
         if name not in names and not any(p.kind is p.VAR_KEYWORD for p in parameters):
@@ -166,8 +167,8 @@ def _misfit(owner: str, function: Any, args: Any, kwargs: Any) -> str | None:
     given = {*by_place[: len(args)], *kwargs}
     lacking = [p.name for p in parameters if p.default is p.empty and p.name not in given]
     lacking = [x for x in lacking if signature.parameters[x].kind not in (2, 4)]
-    plural = "are" if len(lacking) > 1 else "is"
-    return f"{owner}: {listed(lacking)} {plural} missing. Its arguments are {', '.join(names)}."
+    missing = "are missing; give them" if len(lacking) > 1 else "is missing; give it"
+    return f"{owner}: {listed(lacking)} {missing}. The arguments are {', '.join(names)}."
 
 
 def unknown_argument(owner: str, name: str, names: list[str]) -> str:

@@ -105,7 +105,6 @@ def _assemble(system: System, q: Any, t: float, free: np.ndarray, tol: float) ->
     here = at_rest(system, q, t)
     m, rows = here.g.shape[0], here.jacobian.shape[0]
     _check_finite(system, "residual or its derivative", rows, here.g, here.jacobian)
-    first = here
     for _ in range(_ITERATIONS):
         size = np.linalg.norm(here.g)
         if m == 0 or np.max(np.abs(here.g)) <= tol:
@@ -123,7 +122,7 @@ def _assemble(system: System, q: Any, t: float, free: np.ndarray, tol: float) ->
                 raise ConstraintError(
                     f"The mechanism cannot be assembled: a residual of "
                     f"{np.max(np.abs(here.g)):.3g} remains in {_worst(system, here.g, rows)}. "
-                    f"{_remedy(first, free)}"
+                    f"{_remedy(system, q, t, free)}"
                 )
         here = trial
     raise ConstraintError(
@@ -133,15 +132,20 @@ def _assemble(system: System, q: Any, t: float, free: np.ndarray, tol: float) ->
     )
 
 
-def _remedy(first: Evaluation, free: np.ndarray) -> str:
-    """What to do about a mechanism that does not fit together, by the freedom its rows leave."""
-    rows, moving = first.jacobian.shape[0], int(np.sum(free))
-    mobility = moving - rank_of(first.jacobian[:, free])
+def _remedy(system: System, q: Any, t: float, free: np.ndarray) -> str:
+    """What to do about a mechanism that does not fit together, by the freedom its rows leave.
+
+    That is looked at a little off the start, where bars may happen to lie on one line.
+    """
+    nearby = 0.05 * np.random.default_rng(0).standard_normal((3, free.size))
+    jacobians = [at_rest(system, q, t, step).jacobian for step in nearby]
+    rows, moving = jacobians[0].shape[0], int(np.sum(free))
+    mobility = moving - max(rank_of(x[:, free]) for x in jacobians)
     if mobility == 0:
         return (
-            f"Its mobility is 0: {rows} constraint rows leave {moving} coordinates no motion, so "
-            "only exact dimensions fit. Correct them, or remove a joint, a driver or a held "
-            "coordinate."
+            f"Its mobility is 0: {rows} constraint rows leave the {moving} coordinates that may "
+            "move no motion, so it fits in single places at most. Correct its dimensions, give a "
+            "closer start, remove a joint or a driver, or release a held coordinate."
         )
     return (
         f"Its mobility is {mobility}, so it can move, but not there: check the dimensions of the "

@@ -79,7 +79,7 @@ def _rank_and_left_null(jacobian: np.ndarray) -> tuple[int, np.ndarray]:
 
 def rank_of(jacobian: np.ndarray) -> int:
     """Numerical rank, whatever the scale of each row."""
-    return _rank_and_left_null(jacobian)[0]
+    return _rank_and_left_null(jacobian)[0] if jacobian.size else 0
 
 
 def as_vector(name: str, values: Any) -> np.ndarray:

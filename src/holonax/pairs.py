@@ -47,7 +47,8 @@ def check_pair(formulation: Any, integrator: Any) -> None:
     legal = [type(i).__name__ for i in _usual(integrators, Integrator) if is_legal(formulation, i)]
     raise ValueError(
         f"{type(integrator).__name__} cannot integrate {type(formulation).__name__}: {reason}. "
-        f"Legal integrators: {', '.join(legal) or 'none'}."
+        f"Legal integrators: {', '.join(legal) or 'none'}; "
+        f"use {'one of these' if legal else 'another formulation'}."
     )
 
 

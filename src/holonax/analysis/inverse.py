@@ -239,7 +239,7 @@ def _actuators(
             )
     if isinstance(actuators, str):
         raise TypeError(
-            f"inverse_dynamics: actuators={actuators!r} must be a list: [{actuators!r}]."
+            f"inverse_dynamics: actuators={shown(actuators)} must be a list: [{shown(actuators)}]."
         )
     names = list(actuators)
     constraints, coordinates = system.constraint_names(rows), system.velocity_names(nv)

@@ -13,7 +13,7 @@ from .._messages import shown
 from .._numbers import array, count
 from ..analysis.checks import as_start
 from ..consistent import Start
-from ..formulation import Formulation, PostStabilized
+from ..formulation import Formulation, Index3, PostStabilized
 from ..integrator import Dop853
 from ..result import Result
 from ..simulate import simulate
@@ -136,9 +136,9 @@ def condition_numbers(
 
     `formulation` must be asked for it: ``Index3(..., condition=True)``.
     """
-    if not getattr(formulation, "condition", False):
+    if not isinstance(formulation, Index3) or not formulation.condition:
         raise ValueError(
-            f"condition_numbers: {formulation!r} does not compute them. Use "
+            f"condition_numbers: {shown(formulation)} does not compute them. Use "
             "hx.Index3(condition=True)."
         )
     out = []

@@ -156,7 +156,7 @@ class FunctionSystem(System):
         if isinstance(item, str):
             if item not in names:
                 raise ValueError(
-                    f"There is no coordinate {item!r} to hold; there are {listed(names)}."
+                    f"There is no coordinate {shown(item)} to hold; there are {listed(names)}."
                 )
             return [names.index(item)]
         if not -nq <= item < nq:

@@ -381,7 +381,7 @@ class Mechanism(System):
                 return exact or whole
             bodies = [name for s in self.sets for name in s.names]
             raise ValueError(
-                f"There is nothing called {item!r} to hold. Give a body "
+                f"There is nothing called {shown(item)} to hold. Give a body "
                 f"({listed(bodies)}) or a coordinate such as {names[0]!r}."
             )
         if not 0 <= item < len(names):

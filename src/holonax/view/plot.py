@@ -136,7 +136,7 @@ def _given_panels(result: Result, signals: Mapping[str, Any]) -> list[_Panel]:
         curve = array("plot", f"the signal {shown(label)}", values)
         if curve.shape != result.t.shape:
             raise ValueError(
-                f"plot: signal {label!r} has shape {curve.shape}; the result has {result.t.size} "
+                f"plot: signal {shown(label)} has shape {curve.shape}; the result has {result.t.size} "
                 "saved states, so give one number for each."
             )
         match = re.fullmatch(r"(.*?)\s*\[(.*)\]", label)
