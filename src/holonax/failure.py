@@ -60,7 +60,7 @@ def explain(
         if found is not None:
             return found
     if code in (1, 2, 6) and _is_explicit(integrator) and v.shape[0] <= DENSE_LIMIT:
-        found = _stiff(system, q, v, t, step, integrator)
+        found = _stiff(system, start, step, integrator)
         if found is not None:
             return found
     found = _violated(system, q, v, t)
@@ -192,9 +192,12 @@ def _is_explicit(integrator: Any) -> bool:
     return "ode" in takes and not {"dae", "index3"} & set(takes)
 
 
-def _stiff(system: System, q: Any, v: Any, t: float, step: float, integrator: Any) -> Reason | None:
-    """A motion that is too fast for an explicit method with this step: a stiff spring or damper."""
-    matrix = linearised(system, t, np.asarray(q), np.asarray(v))
+def _stiff(system: System, start: Any, step: float, integrator: Any) -> Reason | None:
+    """A motion that is too fast for an explicit method with this step: a stiff spring or damper.
+
+    Looked for at the start: where a solution has grown without bound everything is fast.
+    """
+    matrix = linearised(system, start.t, np.asarray(start.q), np.asarray(start.v))
     if not np.all(np.isfinite(matrix)):
         return None
     rates, shapes = np.linalg.eig(matrix)
@@ -202,7 +205,7 @@ def _stiff(system: System, q: Any, v: Any, t: float, step: float, integrator: An
     k = int(np.argmax(rates))
     if rates[k] * step < _UNSTABLE:
         return None
-    n = np.shape(v)[0]
+    n = start.v.shape[0]
     size = np.abs(shapes[n:, k])
     moving = picked(system.velocity_names(n), size > 0.3 * size.max())
     return Reason(

@@ -321,6 +321,13 @@ def _numbers(parameters: Any) -> Any:
             )
         return x
 
+    try:
+        jax.tree.structure(parameters)
+    except Exception:  # keys of a dictionary that have no order
+        raise TypeError(
+            f"FunctionSystem: parameters={shown(parameters)} cannot be taken apart. Give numbers "
+            "or arrays, in any nesting of dictionaries with strings for keys, lists and tuples."
+        ) from None
     return jax.tree_util.tree_map_with_path(array, parameters)
 
 

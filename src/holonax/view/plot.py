@@ -136,8 +136,8 @@ def _given_panels(result: Result, signals: Mapping[str, Any]) -> list[_Panel]:
         curve = array("plot", f"the signal {shown(label)}", values)
         if curve.shape != result.t.shape:
             raise ValueError(
-                f"plot: signal {shown(label)} has shape {curve.shape}; the result has {result.t.size} "
-                "saved states, so give one number for each."
+                f"plot: signal {shown(label)} has shape {curve.shape}; the result has "
+                f"{result.t.size} saved states, so give one number for each."
             )
         match = re.fullmatch(r"(.*?)\s*\[(.*)\]", label)
         name, unit = match.groups() if match else (label, "")
