@@ -432,9 +432,8 @@ def arguments(r, name, thing, method):
         spoilt = 0
     for _ in range(min(spoilt, len(names))):
         kwargs[r.choice(names)] = r.choice(NASTY)(r)
-    if (
-        spoilt == 3 and names and not inspect.isclass(thing)
-    ):  # equinox sorts what its classes are given
+    # equinox looks into what its classes are given before they are asked
+    if spoilt == 3 and names and not inspect.isclass(thing):
         kwargs[r.choice(names)] = {1: 2, "x": [3]}
     if r.random() < 0.03 and kwargs:  # a slip of the finger
         key = r.choice(list(kwargs))

@@ -42,7 +42,7 @@ KINDS = (*FLOATS, *WHOLE, "bool")
 def compiled(closed):
     """A traced program, in the form in which it runs."""
     text, layout = programs.written(closed)
-    return Program(machine.object_code(text, 1), layout)
+    return Program(machine.object_code(text, machine.Effort(1, 1)), layout)
 
 
 @contextmanager

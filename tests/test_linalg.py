@@ -7,7 +7,9 @@ from holonax.linalg import (
     BlockCholesky,
     cholesky,
     cholesky_solve,
+    derivative,
     eliminate,
+    linearized,
     lu,
     lu_solve,
     solve,
@@ -313,3 +315,72 @@ def test_graphs_of_equal_sizes_share_a_program():
 def test_impossible_edges_are_refused(edges, message):
     with pytest.raises(ValueError, match=message):
         BlockCholesky.plan(3, np.array(edges), 2)
+
+
+@jax.custom_jvp
+def safe_root(x):
+    return jnp.sqrt(x)
+
+
+@safe_root.defjvp
+def _(primals, tangents):
+    (x,), (t,) = primals, tangents
+    return safe_root(x), jnp.where(x > 0, t / (2 * safe_root(x)), 0.0)
+
+
+FUNCTIONS = {
+    "elementwise": lambda x: jnp.sin(x) * jnp.exp(-(x**2)) / (1 + x[::-1] ** 2),
+    "arrays": lambda x: (jnp.outer(x, x) @ x)[jnp.array([2, 0, 0])] + jnp.cross(x[:3], x[1:]).sum(),
+    "called": jax.jit(lambda x: jax.jit(jnp.tanh)(x) + jax.nn.softplus(x)),
+    "loop": lambda x: jax.lax.fori_loop(0, 5, lambda k, y: y + jnp.sin(y) / (k + 1), x),
+    "while": lambda x: jax.lax.while_loop(lambda y: y.sum() < 9, lambda y: 1.5 * y * y + 1, x),
+    "scan": lambda x: jax.lax.scan(lambda c, y: (c * y + x[0], c), x[1], x)[1],
+    "branch": lambda x: jax.lax.cond(x[0] > 0, jnp.sin, jnp.cos, x),
+    "chosen": lambda x: jnp.where(x > 0.1, x**2, -x) + jnp.maximum(x, 0.2),
+    "own rule": lambda x: safe_root(jnp.maximum(x, 0.0)),
+    "stopped": lambda x: jax.lax.stop_gradient(x) * x,
+    "solved": lambda x: jnp.linalg.solve(jnp.eye(4) + jnp.outer(x, x), x),
+    "mapped": lambda x: jax.vmap(lambda y: jnp.dot(x, jnp.sin(y * x)))(x),
+    "derivative": lambda x: (
+        jax.jvp(jnp.sin, (x,), (x**2,))[1] + jax.grad(lambda y: (y**3).sum())(x)
+    ),
+    "constant": lambda x: jnp.floor(x) + 1.0,
+    "pytree": lambda x: {"a": x[0] ** 2, "b": (x[1:], jnp.argmax(x))},
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_linearized_as_by_jax(name):
+    """Value, derivative and second derivative, plain, compiled and mapped."""
+    fun, x = FUNCTIONS[name], jnp.array([0.3, -0.2, 0.7, 0.4])
+    if name == "own rule":
+        x = x.at[1].set(0.0)  # where the derivative of the square root itself is infinite
+    change = jnp.array([1.0, 0.5, -0.3, 0.2])
+    value, tangent = jax.jvp(fun, (x,), (change,))
+    ours, along = linearized(fun, x)
+    close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-14, atol=1e-15)  # noqa: E731
+    real = lambda tree: [t for t in jax.tree.leaves(tree) if t.dtype == float]  # noqa: E731
+    jax.tree.map(close, ours, value)
+    assert jax.tree.structure(along(change)) == jax.tree.structure(tangent)
+    for a, b in zip(real(along(change)), real(tangent), strict=True):
+        close(a, b)
+    along_x = lambda y: real(linearized(fun, y)[1](change))  # noqa: E731
+    by_jax = lambda y: real(jax.jvp(fun, (y,), (change,))[1])  # noqa: E731
+    batch = jnp.stack([x, x + 0.1])
+    for a, b in zip(jax.vmap(jax.jit(along_x))(batch), jax.vmap(by_jax)(batch), strict=True):
+        close(a, b)
+    if name != "while":
+        for a, b in zip(jax.jacfwd(along_x)(x), jax.jacfwd(by_jax)(x), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
+
+
+def test_derivative_of_several_arguments():
+    """Also of what the function closes over a traced value of."""
+
+    @jax.jit
+    def ours(p, x, y):
+        return derivative(lambda u, w: p * jnp.sin(u["x"]) @ w, ({"x": x}, y), ({"x": y}, x))
+
+    x, y = jnp.arange(3.0), jnp.array([0.3, 0.1, -2.0])
+    exact = jax.jvp(lambda u, w: 0.7 * jnp.sin(u) @ w, (x, y), (y, x))[1]
+    np.testing.assert_allclose(ours(0.7, x, y), exact, rtol=1e-14)

@@ -43,6 +43,13 @@ def _triple() -> str:
     return f"{triple}-elf" if sys.platform == "win32" else triple
 
 
+class Effort(NamedTuple):
+    """How much a program is worked on: LLVM's levels for the program, and for its instructions."""
+
+    passes: int
+    instructions: int
+
+
 def _target(level: int) -> Any:
     llvm = binding()
     return llvm.Target.from_triple(_triple()).create_target_machine(
@@ -50,15 +57,14 @@ def _target(level: int) -> Any:
     )
 
 
-def object_code(text: str, level: int) -> bytes:
-    """What a module becomes on this machine; `level` says how much it is optimised: not at all (0),
-    which takes a tenth of the time, or once (1) or twice (2) over."""
+def object_code(text: str, effort: Effort) -> bytes:
+    """What a module becomes on this machine."""
     llvm = binding()
     with _lock:
         module = llvm.parse_assembly(text)
-        target = _target(level)
-        if level:
-            tuning = llvm.create_pipeline_tuning_options(speed_level=level)
+        target = _target(effort.instructions)
+        if effort.passes:
+            tuning = llvm.create_pipeline_tuning_options(speed_level=effort.passes)
             tuning.slp_vectorization = False
             tuning.loop_unrolling = False
             tuning.loop_vectorization = "add nuw nsw i64" in text or "@subtract" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import sys
 import threading
@@ -22,6 +23,7 @@ from .._config import refuse_after_fork
 from . import fingerprint, machine, store, trees
 from .executable import Layout, Program
 from .interrupt import CompilationInterrupted, compiling, patiently
+from .machine import Effort
 from .operations import Unsupported
 
 
@@ -56,8 +58,10 @@ class Counts:
 counts = Counts()
 MANY = 64  # programs of one function that are kept in memory
 PATIENCE = 2.0  # seconds of compiling after which somebody at a terminal is told
-# Operations up to which code is optimised twice over, and up to which at all.
-QUICK, LONG = 8000, 45_000
+# How much programs are worked on, up to so many operations, longer ones, and what runs once. Passes
+# over a long program take longer than they save: its zeros and common parts are gone already.
+SIZES = (8000, 20_000, 45_000)
+EFFORTS = (Effort(2, 2), Effort(1, 1), Effort(0, 1), Effort(0, 0))
 
 
 class Native:
@@ -162,10 +166,10 @@ class Native:
             return _by_xla(closed, shape, shapes, key)
         clock.append(time.perf_counter())
         size = layout.operations
-        level = 0 if self._once or size > LONG else 1 if size > QUICK else 2
-        by_text = fingerprint.fingerprint("text", machine.processor(), text, level)
+        effort = EFFORTS[3 if self._once else bisect.bisect_left(SIZES, size)]
+        by_text = fingerprint.fingerprint("text", machine.processor(), text, *effort)
         found = store.read(by_text)
-        code = patiently(machine.object_code, text, level) if found is None else found[1]
+        code = patiently(machine.object_code, text, effort) if found is None else found[1]
         program = Program(code, layout)
         clock.append(time.perf_counter())
         counts.compiled += found is None

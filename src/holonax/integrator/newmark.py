@@ -21,7 +21,6 @@ import abc
 import inspect
 from typing import Any, ClassVar, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 
@@ -29,6 +28,7 @@ from .._arguments import unknown_argument
 from .._numbers import parameter
 from ..formulation.base import StepContext
 from ..formulation.partitioning import CoordinatePartitioning
+from ..linalg import derivative
 from ..system.base import Array
 from ..system.tangent_blocks import StepWeights
 from .base import FullState
@@ -95,7 +95,7 @@ class _NewmarkFamily(ImplicitStep):
         acceleration = lambda q, v, t: formulation.accelerations(args, t, (q, v))[0]  # noqa: E731
         t = jnp.asarray(t0, dtype=float)
         along = (system.qdot(y0.q, y0.v), y0.a, jnp.ones_like(t))
-        jerk = jax.jvp(acceleration, (y0.q, y0.v, t), along)[1]
+        jerk = derivative(acceleration, (y0.q, y0.v, t), along)
         step = jnp.asarray(h, dtype=float)
         w = y0.a + (c.am - c.af) * h * jerk
         return _Memory(w, jerk, jnp.zeros_like(y0.z), step, NewtonCounts.zero())

@@ -101,7 +101,7 @@ class PartitionedStep:
             residual = self.reduced(w, eta)
             return residual, residual
 
-        return jax.jacfwd(twice, has_aux=True)(w)
+        return jacobian(twice, w, has_aux=True)
 
     def first_guess(self, predictor: str) -> tuple[Array, Array]:
         """(w, eta) that Newton starts from: Eq. (39) for an "explicit" predictor."""

@@ -9,6 +9,8 @@ from .elimination import Elimination as Elimination
 from .elimination import eliminate as eliminate
 from .elimination import minimum_degree as minimum_degree
 from .jacobian import jacobian as jacobian
+from .linearized import derivative as derivative
+from .linearized import linearized as linearized
 from .small import CholeskyFactor as CholeskyFactor
 from .small import LUFactor as LUFactor
 from .small import cholesky as cholesky

@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from .linearized import linearized
+
 # Columns that are computed together, their zeros seen by the compiler: of a long program, and of a
 # function of few operations.
 _AT_ONCE, _AT_ONCE_IF_SHORT = 8, 24
@@ -22,8 +24,12 @@ def jacobian(
     linearised function, so that the program does not grow with their number.
     """
     n = x.shape[0]
-    if n <= (_AT_ONCE_IF_SHORT if short else _AT_ONCE):
-        return jax.jacfwd(fun, has_aux=has_aux)(x)
-    _, along, *aux = jax.linearize(fun, x, has_aux=has_aux)
-    columns = lax.map(along, jnp.eye(n, dtype=x.dtype)).T
-    return (columns, *aux) if has_aux else columns
+    value, along = linearized(fun, x)
+    first = (lambda e: along(e)[0]) if has_aux else along
+    every = jax.vmap if n <= (_AT_ONCE_IF_SHORT if short else _AT_ONCE) else _one_by_one
+    columns = every(first)(jnp.eye(n, dtype=x.dtype)).T
+    return (columns, value[1]) if has_aux else columns
+
+
+def _one_by_one(function: Callable[[Array], Any]) -> Callable[[Array], Any]:
+    return lambda rows: lax.map(function, rows)

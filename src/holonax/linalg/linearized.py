@@ -1,0 +1,241 @@
+"""The derivative of a function as a linear function, traced in a fraction of JAX's time.
+
+JAX differentiates each equation of a program anew. A mechanism's program has thousands of
+equations of some hundred forms, so the derivative of each form is found once and kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.extend import core as jax_core
+
+# Calls that are looked into, and what they call what is inside.
+_CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"}
+# Of these the derivative has the same structure as the equation, which JAX takes apart.
+_STRUCTURED = {"scan", "while", "cond", "custom_linear_solve"}
+
+Tangent = Callable[..., Sequence[Any]]
+
+
+def linearized(fun: Callable[..., Any], *at: Any) -> tuple[Any, Callable[..., Any]]:
+    """fun(*at), and the function that takes changes of `at` to that of fun(*at), as
+    `jax.linearize`.
+
+    What the derivative needs of `at` is computed here, once for all changes.
+    """
+    closed, shape = jax.make_jaxpr(fun, return_shape=True)(*at)
+    leaves, tree = jax.tree.flatten(shape)
+    given = jax.tree.leaves(at)
+    walk = _Walk(len(given))
+    outs = walk.follow(closed.jaxpr, closed.consts, [_Value(x, k) for k, x in enumerate(given)])
+
+    def along(*changes: Any) -> Any:
+        tangents = walk.along(jax.tree.leaves(changes))
+        found = [
+            jnp.zeros(x.shape, _tangent_type(x)) if y.tangent is None else tangents[y.tangent]
+            for x, y in zip(leaves, outs, strict=True)
+        ]
+        return jax.tree.unflatten(tree, found)
+
+    return jax.tree.unflatten(tree, [y.primal for y in outs]), along
+
+
+def derivative(fun: Callable[..., Any], at: tuple[Any, ...], along: tuple[Any, ...]) -> Any:
+    """The derivative of fun at `at` in the direction `along`."""
+    return linearized(fun, *at)[1](*along)
+
+
+class _Value(NamedTuple):
+    """A number or array of the program, and which of the tangents is its own, if it has one."""
+
+    primal: Any
+    tangent: int | None = None
+
+
+class _Linear(NamedTuple):
+    """An equation between tangents: those it takes, the function, and its first result."""
+
+    takes: list[int]
+    function: Tangent
+    first: int
+
+
+class _Walk:
+    """A program that is followed once; the equations between tangents are kept in a list."""
+
+    def __init__(self, arguments: int) -> None:
+        self.equations: list[_Linear] = []
+        self.arguments = self.count = arguments
+
+    def follow(self, jaxpr: Any, consts: Sequence[Any], args: Sequence[_Value]) -> list[_Value]:
+        """The results of a program."""
+        env: dict[Any, _Value] = {}
+        env.update((v, _Value(x)) for v, x in zip(jaxpr.constvars, consts, strict=True))
+        env.update(zip(jaxpr.invars, args, strict=True))
+
+        def read(var: Any) -> _Value:
+            return _Value(var.val) if isinstance(var, jax_core.Literal) else env[var]
+
+        for eqn in jaxpr.eqns:
+            env.update(zip(eqn.outvars, self._equation(eqn, [read(v) for v in eqn.invars])))
+        return [read(v) for v in jaxpr.outvars]
+
+    def _equation(self, eqn: Any, values: list[_Value]) -> list[_Value]:
+        name = eqn.primitive.name
+        if name in _CALLS:
+            inner = eqn.params[_CALLS[name]]
+            closed = hasattr(inner, "consts")
+            return self.follow(
+                inner.jaxpr if closed else inner, inner.consts if closed else (), values
+            )
+        primals = [x.primal for x in values]
+        active = [x.tangent is not None for x in values]
+        if not any(active):
+            return [_Value(y) for y in _bound(eqn, primals)]
+        takes = [x.tangent for x in values if x.tangent is not None]
+        if name in _STRUCTURED or _has_programs(eqn):
+            outs, function, moving = _by_jax(eqn, primals, active)
+        else:
+            outs, function, moving = _form(eqn, active).applied(primals)
+        return self._added(outs, function, moving, takes)
+
+    def _added(
+        self, outs: Sequence[Any], function: Tangent, moving: Sequence[bool], takes: list[int]
+    ) -> list[_Value]:
+        if any(moving):
+            self.equations.append(_Linear(takes, function, self.count))
+        found = []
+        for y, moves in zip(outs, moving, strict=True):
+            found.append(_Value(y, self.count if moves else None))
+            self.count += moves
+        return found
+
+    def along(self, changes: Sequence[Any]) -> list[Any]:
+        """All tangents for changes of the arguments."""
+        tangents: list[Any] = [*changes, *[None] * (self.count - self.arguments)]
+        for takes, function, first in self.equations:
+            for k, y in enumerate(function(*(tangents[i] for i in takes))):
+                tangents[first + k] = y
+        return tangents
+
+
+def _bound(eqn: Any, primals: Sequence[Any]) -> Sequence[Any]:
+    params = eqn.primitive.get_bind_params(eqn.params)
+    functions = ()
+    if isinstance(params, tuple):  # as older versions of JAX give them
+        functions, params = params
+    out = eqn.primitive.bind(*functions, *primals, **params)
+    return out if eqn.primitive.multiple_results else [out]
+
+
+def _tangent_type(x: Any) -> Any:
+    return x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else jax.dtypes.float0
+
+
+def _has_programs(eqn: Any) -> bool:
+    """Whether an equation has programs among its parameters."""
+    return any(
+        hasattr(x, "eqns") or hasattr(x, "jaxpr") or (callable(x) and not isinstance(x, type))
+        for value in eqn.params.values()
+        for x in (value if isinstance(value, (tuple, list)) else (value,))
+    )
+
+
+def _by_jax(eqn: Any, primals: list[Any], active: list[bool]) -> tuple[Any, Tangent, list[bool]]:
+    """A loop, a branch, or a function with a derivative of its own."""
+
+    def function(*moving: Any) -> Sequence[Any]:
+        given = iter(moving)
+        return list(_bound(eqn, [next(given) if a else x for x, a in zip(primals, active)]))
+
+    at = [x for x, a in zip(primals, active, strict=True) if a]
+    outs, along = jax.linearize(function, *at)
+    real = [jnp.issubdtype(jnp.result_type(y), jnp.inexact) for y in outs]
+
+    def tangent(*changes: Any) -> Sequence[Any]:
+        return [y for y, moves in zip(along(*changes), real, strict=True) if moves]
+
+    return outs, tangent, real
+
+
+class _Form:
+    """The derivative of equations of one form, as a program of primals and tangents.
+
+    Its equations are sorted into those that need no tangent, done once, and the others.
+    """
+
+    def __init__(self, eqn: Any, active: Sequence[bool]) -> None:
+        def derivative(primals: list[Any], changes: list[Any]) -> Any:
+            def function(*moving: Any) -> Sequence[Any]:
+                given = iter(moving)
+                return list(_bound(eqn, [next(given) if a else x for x, a in zip(primals, active)]))
+
+            at = [x for x, a in zip(primals, active, strict=True) if a]
+            return jax.jvp(function, at, changes)
+
+        avals = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
+        changes = [x for x, a in zip(avals, active, strict=True) if a]
+        closed = jax.make_jaxpr(derivative)(avals, changes)
+        jaxpr = closed.jaxpr
+        self.constants = list(zip(jaxpr.constvars, closed.consts, strict=True))
+        self.primals, self.tangents = jaxpr.invars[: len(avals)], jaxpr.invars[len(avals) :]
+        depends = set(self.tangents)
+
+        def moves(var: Any) -> bool:
+            return not isinstance(var, jax_core.Literal) and var in depends
+
+        self.once, self.linear = [], []
+        for inner in jaxpr.eqns:
+            moving = any(map(moves, inner.invars))
+            (self.linear if moving else self.once).append(inner)
+            if moving:
+                depends.update(inner.outvars)
+        n = len(jaxpr.outvars) // 2
+        self.outs = jaxpr.outvars[:n]
+        # a tangent that depends on none is zero
+        self.moving = [moves(v) for v in jaxpr.outvars[n:]]
+        self.changes = [v for v in jaxpr.outvars[n:] if moves(v)]
+
+    def applied(self, primals: Sequence[Any]) -> tuple[list[Any], Tangent, list[bool]]:
+        """The results, the function between tangents, and which results have one."""
+        env: dict[Any, Any] = {**dict(self.constants), **dict(zip(self.primals, primals))}
+        _evaluate(self.once, env)
+
+        def tangent(*changes: Any) -> list[Any]:
+            inner = {**env, **dict(zip(self.tangents, changes, strict=True))}
+            _evaluate(self.linear, inner)
+            return [_read(inner, v) for v in self.changes]
+
+        return [_read(env, v) for v in self.outs], tangent, self.moving
+
+
+def _read(env: dict[Any, Any], var: Any) -> Any:
+    return var.val if isinstance(var, jax_core.Literal) else env[var]
+
+
+def _evaluate(equations: Sequence[Any], env: dict[Any, Any]) -> None:
+    for eqn in equations:
+        env.update(zip(eqn.outvars, _bound(eqn, [_read(env, v) for v in eqn.invars])))
+
+
+_forms: dict[Any, _Form] = {}
+
+
+def _form(eqn: Any, active: Sequence[bool]) -> _Form:
+    avals = tuple((v.aval.shape, v.aval.dtype, v.aval.weak_type) for v in eqn.invars)
+    key = (eqn.primitive, tuple(sorted(eqn.params.items(), key=_name)), avals, tuple(active))
+    try:
+        found = _forms.get(key)
+    except TypeError:  # a parameter that cannot be compared
+        return _Form(eqn, active)
+    if found is None:
+        found = _forms[key] = _Form(eqn, active)
+    return found
+
+
+def _name(item: tuple[str, Any]) -> str:
+    return item[0]
