@@ -85,7 +85,8 @@ def number(
     if not np.isfinite(found):
         raise error(f"{owner}: {name}={found} is not finite. Give {wanted}.")
     if not good(found):
-        raise error(f"{owner}: {name}={shown(value)} will not do. Give {wanted}.")
+        given = value if isinstance(value, int) else found
+        raise error(f"{owner}: {name}={shown(given)} is out of range. Give {wanted}.")
     return found
 
 

@@ -249,7 +249,7 @@ def _reporter(progress: Any) -> Any:
     if progress is False or progress is None:
         return None
     if not callable(progress):
-        raise TypeError(f"simulate: progress={shown(progress)} is neither True nor a function.")
+        raise TypeError(f"simulate: progress={shown(progress)} must be True, False or a function.")
     return progress
 
 
