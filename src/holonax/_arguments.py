@@ -92,7 +92,7 @@ def several(
 ) -> tuple[Any, ...]:
     """The items of a list, tuple, array or the like; a word or a number alone is refused."""
     try:
-        if isinstance(value, str | bytes | dict) or (np.ndim(value) == 0 and not _sized(value)):
+        if isinstance(value, str | bytes | dict) or not hasattr(value, "__len__"):
             raise TypeError
         return tuple(value)
     except Exception:
@@ -119,10 +119,6 @@ def names(
         if not isinstance(item, str):
             raise error(f"{owner}: {name} has the entry {shown(item)}. Give names, as strings.")
     return found
-
-
-def _sized(value: Any) -> bool:
-    return hasattr(value, "__iter__") and hasattr(value, "__len__")
 
 
 def _owner(function: Any, args: tuple[Any, ...]) -> str:

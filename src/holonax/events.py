@@ -111,7 +111,7 @@ class Event(eqx.Module):
             raise ValueError(f"Event: name={shown(name)} must be a non-empty string.")
         owner = f"Event {name!r}"
         if not callable(function):
-            raise TypeError(f"{owner}: {shown(function)} must be a function of (t, q, v).")
+            raise TypeError(f"{owner}: {shown(function)} is not a function. Give one of (t, q, v).")
         choice(owner, "direction", direction, tuple(_SIGNS))
         if change is not None and not callable(change) and not isinstance(change, Impact):
             raise TypeError(

@@ -282,8 +282,8 @@ class DriverMethods(Description):
             return None
         if any(x is not None for x in (*bodies, *places)):
             raise ModelError(
-                f"{owner}: the joint {shown(joint)} brings its bodies, point and axis. Leave those "
-                "out."
+                f"{owner}: the joint {shown(joint)} brings its bodies, point and axis. "
+                "Leave them out."
             )
         item = self._joints.get(joint) if isinstance(joint, str) else None
         if item is None:

@@ -166,22 +166,17 @@ def check_custom(group: Attachment, element: forces.Custom) -> None:
     extra = () if element.parameters is None else (element.parameters,)
     time = jax.ShapeDtypeStruct((), jnp.float64)
 
+    returned: list[Any] = []
+
     def pairs(frames: Any, t: Any, extra: Any) -> Any:
-        out = element.function(*frames, t, *extra)
-        if not _are_pairs(out, count):
-            example = "[(force, torque)]" if count == 1 else "[(force, torque), ...]"
-            raise ModelError(
-                f"{group.owner}: its function must return a list of {count} pairs, one for each "
-                f"body, {example}. It returns something else"
-                f"{'; put brackets around the pair' if _are_pairs([out], count) else ''}."
-            )
-        return [tuple(forces.plain(x) for x in pair) for pair in out]
+        returned.append(element.function(*frames, t, *extra))
+        if not _are_pairs(returned[0], count):
+            return []
+        return [tuple(forces.plain(x) for x in pair) for pair in returned[0]]
 
     try:
         hash(element.function)
         got = jax.eval_shape(pairs, frames, time, extra)
-    except ModelError:
-        raise
     except Exception as error:
         takes = "(frame, ..., t)" if not extra else "(frame, ..., t, parameters)"
         raise ModelError(
@@ -189,6 +184,13 @@ def check_custom(group: Attachment, element: forces.Custom) -> None:
             f"{explained(error)} It must return a pair (force, torque) for each body; write it "
             "with jax.numpy."
         ) from None
+    if not got:
+        example = "[(force, torque)]" if count == 1 else "[(force, torque), ...]"
+        alone = "; put brackets around the pair" if _are_pairs(returned, count) else ""
+        raise ModelError(
+            f"{group.owner}: its function must return a list of {count} pairs, one for each body, "
+            f"{example}. It returns something else{alone}."
+        )
     shapes = [tuple(x.shape for x in pair) for pair in got]
     wanted = [((d,), () if group.kind == "planar" else (d,))] * count
     if shapes != wanted:
