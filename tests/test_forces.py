@@ -445,7 +445,7 @@ BAD = [
         "custom_force",
         (("a", "b"), lambda a, b, t: []),
         {},
-        "pairs, one for each|pair .force, torque. for each",
+        "2 pairs, one for each",
     ),
     ("custom_force", (("a", "b"), lambda a, t: []), {}, "could not be evaluated"),
     ("custom_force", ("a", lambda a, t, p: [(a.r, a.w)]), {"parameters": "x"}, "numbers or arrays"),
