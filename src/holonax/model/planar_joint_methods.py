@@ -82,7 +82,9 @@ def _slot_direction(pair: Attachment, world: Any, local: Any) -> np.ndarray:
 def _check_curve(pair: Attachment, curve: Any, q: np.ndarray) -> None:
     """Evaluate the curve and its gradient where the point starts."""
     if not callable(curve):
-        raise ModelError(f"{pair.owner}: curve={shown(curve)} must be a function of (x, y).")
+        raise ModelError(
+            f"{pair.owner}: curve={shown(curve)} is not a function. Give one of (x, y)."
+        )
     first, second = pair.bodies
     start = first.to_local_point(second.position + second.rotation @ q)
     try:
