@@ -58,7 +58,7 @@ def fill(system: Any) -> int:
 
     Small mechanisms are solved with one dense matrix or in scalars, which have no such blocks.
     """
-    plans = [bodies.tangent for bodies in system.sets]
+    plans = [system.bodies.tangent]
     solvers = [plan.schur.solver if plan.alone else plan.together for plan in plans]
     return sum(0 if solver is None else solver.fill for solver in solvers)
 

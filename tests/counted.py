@@ -30,7 +30,7 @@ def four_bar(scale=1.0):
 def heavier_slider_crank(system):
     """With other parameters, of the same functions."""
     start = hx.consistent(system, [0.9851, -0.5236, 0.4256, 0.1], hold=["crank"])
-    heavier = system.with_parameters(**{k: 1.1 * v for k, v in system.parameters.items()})
+    heavier = system.with_parameters(**{k: 1.1 * v for k, v in system.parameters().items()})
     return heavier, hx.consistent(heavier, start.q, start.v)
 
 

@@ -157,7 +157,7 @@ def test_changed_numbers_of_a_method_do_not_trace_again():
     )
     run(system, start, t_end=0.01, dt=1e-3, integrator=hx.GeneralizedAlpha(0.9))
     before = counts.traced, counts.compiled, counts.read, dict(loop.traces)
-    heavier = system.with_parameters(**{k: 1.1 * v for k, v in system.parameters.items()})
+    heavier = system.with_parameters(**{k: 1.1 * v for k, v in system.parameters().items()})
     for changed in (system, heavier):
         again = hx.consistent(changed, start.q, start.v)
         run(changed, again, t_end=0.02, dt=5e-4, integrator=hx.GeneralizedAlpha(0.7))
@@ -200,6 +200,6 @@ def net(n):
 )
 def test_fill_of_the_factor(make, most):
     """Chains and rows of loops have none; that of a net is what minimum degree leaves."""
-    (bodies,) = make().sets
+    bodies = make().bodies
     assert bodies.tangent.schur.solver.fill <= most
     assert bodies.plans["all"].solver.fill <= most

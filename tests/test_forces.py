@@ -90,7 +90,7 @@ class Bench:
             self.body(name + " a")
             self.single(name, name + " a")
         self.system = self.model.system()
-        self.names = self.system.sets[0].names
+        self.names = self.system.bodies.names
 
     def v3(self, *x):
         return x[: self.d]
@@ -424,7 +424,7 @@ BAD = [
     ("torsion_spring", ("a", "b"), {"stiffness": 1.0, "axis": (0, 0, 0)}, "no length"),
     ("torsion_spring", (), {"stiffness": 1.0, "joint": "nowhere"}, "no joint 'nowhere'"),
     ("torsion_spring", (), {"stiffness": 1.0, "joint": "weld"}, "'weld' is a fixed joint"),
-    ("torsion_spring", ("a",), {"stiffness": 1.0, "joint": "hinge"}, "Leave out a="),
+    ("torsion_spring", ("a",), {"stiffness": 1.0, "joint": "hinge"}, "Leave them out: a="),
     ("bushing", ("a", "b"), {"at": (0, 0, 0), "stiffness": (1, 2, 3)}, "must be 6x6"),
     ("bushing", ("a", "b"), {"at": (0, 0, 0), "stiffness": -np.eye(6)}, "negative eigenvalue"),
     ("bushing", ("a", "b"), {"at": (0, 0, 0), "stiffness": np.triu(np.ones((6, 6)))}, "symmetric"),

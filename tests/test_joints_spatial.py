@@ -209,8 +209,8 @@ class Case:
         self.name = name
         self.model = make()
         self.system = self.model.system()
-        self.planar = self.system.sets[0].translations == 2
-        self.n = len(self.system.sets[0].names)
+        self.planar = self.system.bodies.translations == 2
+        self.n = len(self.system.bodies.names)
         self.dof = 3 if self.planar else 6
         self.nv = self.n * self.dof
 
@@ -355,7 +355,7 @@ def turned(case, body, axis, angle, *, about=None, shift=(0, 0, 0)):
     step = np.zeros((6, case.n))
     start = case.model._bodies[body]
     n = np.asarray(axis) / np.linalg.norm(axis)
-    k = case.system.sets[0].names.index(body)
+    k = case.system.bodies.names.index(body)
     step[3:, k] = start.rotation.T @ n * angle
     step[:3, k] = shift
     if about is not None:
@@ -509,7 +509,7 @@ def test_elements_that_share_a_function_share_a_group():
     model.custom_joint("two", ["b", "c"], rod_of_my_own, {**ROD, "length": 2.0})
     model.drive_coordinate("x", "a", "x", value=waving)
     model.drive_coordinate("fixed x", "c", "x", value=0.3)
-    groups = model.system().sets[0].joints
+    groups = model.system().bodies.joints
     assert [g.names for g in groups] == [("one", "two"), ("x",), ("fixed x",)]
 
 

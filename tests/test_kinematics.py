@@ -157,7 +157,7 @@ def test_a_dead_centre_is_reported_with_its_joints():
                 q[1] - 0.6 - t,
             ]
         ),
-        parameters=system.parameters,
+        parameters=system.parameters(),
         constraint_names=["rod", "push"],
     )
     result = hx.kinematics(pushed, [0.9, 0.6], 0.3, dt=0.01)  # 0.7 m is as far as it reaches

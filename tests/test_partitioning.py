@@ -196,7 +196,7 @@ def test_a_repeated_constraint_is_found_by_its_pivot(name):
         mass=system._mass,
         force=system._force,
         constraint=lambda q, t, p: jnp.stack([2 * (g := system.constraint(q, t))[1], *g]),
-        parameters=system.parameters,
+        parameters=system.parameters(),
     )
     once = hx.simulate(system, start, 0.5, dt=5e-3, formulation=METHODS[name])
     twice = hx.simulate(repeated, (start.q, start.v), 0.5, dt=5e-3, formulation=METHODS[name])

@@ -2,12 +2,14 @@
 
 import re
 from pathlib import Path
+from textwrap import dedent
 
 import matplotlib
 import numpy as np
 
 import holonax as hx
 from holonax.compiler import counts, lowering
+from holonax.model import items
 
 matplotlib.use("Agg")
 
@@ -37,7 +39,7 @@ def test_everything_in_the_table_exists():
 
 def test_every_joint_and_force_of_the_model_is_in_the_table():
     public = {x for x in dir(hx.Model) if not x.startswith("_")}
-    others = {"build", "gravity", "ground", "simulate", "start_vectors", "system"}
+    others = {"breaks", "build", "gravity", "ground", "simulate", "start_vectors", "system"}
     assert [x for x in sorted(public - others) if f"`{x}`" not in README] == []
 
 
@@ -52,6 +54,17 @@ def test_pages_that_are_linked_exist():
     for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
         links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
         assert [x for x in links if not (page.parent / x).exists()] == []
+
+
+def test_the_code_of_the_page_on_the_architecture_runs(monkeypatch, capsys):
+    monkeypatch.setattr(items, "REGISTRY", dict(items.REGISTRY))  # the page adds two
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    names = {}
+    for block in re.findall(r"^ *```python\n(.*?)```", page, flags=re.DOTALL | re.MULTILINE):
+        exec(compile(dedent(block), "architecture.md", "exec"), names)
+    for line in capsys.readouterr().out.splitlines():
+        assert f"# {line}\n" in page
+    assert names["result"].success
 
 
 def test_the_code_of_the_page_on_the_compiler_runs(monkeypatch, capsys):

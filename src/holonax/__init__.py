@@ -10,6 +10,7 @@ from . import _config  # noqa: F401  first: it sets JAX up before it computes
 from ._arguments import checked_class
 from ._version import __version__
 from .consistent import ConstraintError, Start, consistent
+from .described import StartWarning
 from .diagnosis import Diagnosis, diagnose
 from .events import Event, Impact, Occurrence
 from .formulation import (
@@ -71,6 +72,7 @@ from .pairs import Method, methods
 from .result import Energy, Result
 from .rotation import Vec2, Vec3
 from .run import Progress
+from .signals import Pulse, Step, Table
 from .simulate import resume, simulate
 from .steps import StepControl
 from .storage import StorageError
@@ -80,23 +82,32 @@ if TYPE_CHECKING:
     from . import analysis, examples, papers, study, view
     from .analysis import (
         Equilibrium,
+        Floquet,
         Linearization,
         equilibrium,
+        floquet,
         inverse_dynamics,
         kinematics,
         linearize,
     )
+    from .gradients import value_and_gradient
+    from .traced import Trajectory, trajectory
     from .view import animate, plot
 
 # Imported when first asked for: a simulation needs none of them, and pays for none.
 _MODULES = ("analysis", "examples", "papers", "study", "view")
 _FROM = {
     "Equilibrium": "analysis",
+    "Floquet": "analysis",
     "Linearization": "analysis",
     "equilibrium": "analysis",
+    "floquet": "analysis",
     "inverse_dynamics": "analysis",
     "kinematics": "analysis",
     "linearize": "analysis",
+    "Trajectory": "traced",
+    "trajectory": "traced",
+    "value_and_gradient": "gradients",
     "animate": "view",
     "plot": "view",
 }
@@ -119,6 +130,7 @@ __all__ = [
     "Equilibrium",
     "Euler",
     "Event",
+    "Floquet",
     "FunctionSystem",
     "GGL",
     "GeneralizedAlpha",
@@ -145,6 +157,7 @@ __all__ = [
     "PredictorCorrector",
     "Progress",
     "ProjectedInvariants",
+    "Pulse",
     "RK4",
     "RadauIIA",
     "Ralston",
@@ -153,9 +166,13 @@ __all__ = [
     "StabilizedInvariant",
     "StaggeredPenalty",
     "Start",
+    "StartWarning",
+    "Step",
     "StepControl",
     "StorageError",
     "System",
+    "Table",
+    "Trajectory",
     "Trapezoidal",
     "VariableAdams",
     "VariableBDF",
@@ -172,6 +189,7 @@ __all__ = [
     "disc",
     "equilibrium",
     "examples",
+    "floquet",
     "inverse_dynamics",
     "kinematics",
     "linearize",
@@ -184,7 +202,9 @@ __all__ = [
     "simulate",
     "sphere",
     "study",
+    "trajectory",
     "tube",
+    "value_and_gradient",
     "view",
 ]
 

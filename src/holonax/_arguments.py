@@ -124,7 +124,8 @@ def names(
 def _owner(function: Any, args: tuple[Any, ...]) -> str:
     """What a message calls the function; a constructor goes by the name of its class."""
     if function.__name__ == "__init__" and args:
-        return type(args[0]).__name__
+        made_by = getattr(args[0], "type", None)  # records are made by methods of a model
+        return made_by if isinstance(made_by, str) else type(args[0]).__name__
     return function.__name__
 
 

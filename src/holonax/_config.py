@@ -91,6 +91,15 @@ def refuse_after_fork() -> None:
         raise RuntimeError(_FORKED)
 
 
+def check_precision(owner: str) -> None:
+    """Refuse to work where JAX has been switched back to 32 bit after the import."""
+    if not jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
+        raise RuntimeError(
+            f"{owner}: JAX was switched to 32 bit after holonax was imported, which needs 64 bit "
+            'to hold constraints. Take back jax.config.update("jax_enable_x64", False).'
+        )
+
+
 def configure() -> None:
     """Switch JAX to float64, keep what it compiles, and ask for compiled small loops, run where
     they are called."""

@@ -4,8 +4,8 @@ What is taken for a number is the same everywhere: whole and real numbers of Pyt
 Truth values, words, complex numbers and numbers too large for 64 bits are refused, by one message
 that names whose number it is and what to give instead.
 
-They become arrays of JAX where a program is traced; made such at once, each would cost a trip
-through JAX's machinery, and the first of them the start of its backend.
+Those of the host become arrays of JAX where a program is traced; made such at once, each would cost
+a trip through JAX's machinery, and the first of them the start of its backend.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from numbers import Real
 from typing import Any, Protocol
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
@@ -38,6 +39,8 @@ def as_array(x: Any) -> Any:
         if x.dtype.kind not in _KINDS:
             raise TypeError("not real numbers")
         return x.astype(float)
+    if is_traced(x):
+        return jnp.asarray(x, float)
     found = real(x)
     if found is None:
         raise TypeError("not real numbers")
@@ -142,9 +145,17 @@ def array(
     error: type[Exception] = ValueError,
     wrong_type: type[Exception] | None = None,
 ) -> np.ndarray:
-    """`value` as a new array of finite numbers; None in `shape` stands for any size."""
-    x = real(value)
+    """`value` as a new array of finite numbers; None in `shape` stands for any size.
+
+    Traced numbers pass if their shape does.
+    """
     wanted = _words(shape)
+    if is_traced(value):
+        x = as_array(value)
+        if shape is not None and not _fits(x.shape, shape):
+            raise error(f"{owner}: {name} has the shape {x.shape}. Give {wanted}.")
+        return x
+    x = real(value)
     if x is None:
         reason = _too_large(value) or "is not made of real numbers"
         raise (wrong_type or error)(f"{owner}: {name}={shown(value)} {reason}. Give {wanted}.")
@@ -200,3 +211,29 @@ def _words(shape: tuple[int | None, ...] | None) -> str:
     if len(shape) == 1:
         return "a vector of numbers" if shape[0] is None else f"a vector of {shape[0]} numbers"
     return f"an array of numbers of shape {shape}".replace("None", "n")
+
+
+def is_traced(*values: Any) -> bool:
+    """Whether some number among the values is traced, so that nothing can be asked of it."""
+    kinds = (bool, int, float, str, np.ndarray)
+    try:
+        return any(
+            isinstance(x, Tracer)
+            for value in values
+            if not isinstance(value, kinds)
+            for x in jax.tree.leaves(value)
+        )
+    except ValueError:  # a dictionary whose keys have no order: no numbers
+        return False
+
+
+def namespace(*values: Any) -> Any:
+    """The library that computes with these arrays: JAX's where some are traced, else numpy."""
+    return jnp if is_traced(*values) else np
+
+
+def stacked(values: Any, axis: int = 0) -> Any:
+    """Numbers or arrays of many things as one array; on the host unless some are of JAX."""
+    if any(isinstance(x, jax.Array) for x in values):
+        return jnp.stack([jnp.asarray(x, float) for x in values], axis)
+    return np.stack([np.asarray(x, float) for x in values], axis)

@@ -67,7 +67,7 @@ class Choice:
 
 
 class Sample(NamedTuple):
-    """A state that the motion has passed, and after how many steps."""
+    """A state that the motion has passed, when (in ticks), and after how many steps."""
 
     t: float
     steps: int
@@ -115,7 +115,7 @@ class Auto:
         """Go on with a method from where the run is."""
         self.stiff = stiff
         self.wait = self.left = _FIRST
-        self.t_looked, self.steps_looked = run.t, run.steps - run.rejected
+        self.t_looked, self.steps_looked = run.ticks, run.steps - run.rejected
         self.samples.clear()
         self.due = False
 
@@ -132,7 +132,7 @@ def new_auto(run: Run, rtol: float) -> Auto:
     tight = rtol < _TIGHT
     formulation = projected if run.start.redundant else GGL()
     auto = Auto((projected, Dop853() if tight else Dopri5()), (formulation, VariableBDF()))
-    auto.t_looked = run.t
+    auto.t_looked = run.ticks
     auto.note(run.t, "explicit with projection until the motion proves stiff")
     return auto
 
@@ -202,7 +202,7 @@ def step_errors(samples: list[Sample], tolerance: Any) -> list[float]:
     """
     newest = samples[::-1]
     times = np.array([sample.t for sample in newest])
-    scale = tolerance.atol + tolerance.rtol * np.abs(newest[0].v)
+    scale = tolerance.absolute.velocity + tolerance.rtol * np.abs(newest[0].v)
     column = [sample.v / scale for sample in newest]
     reach, errors = (times[0] - times[1]) ** 2, []
     for m in range(1, len(newest)):
@@ -262,12 +262,12 @@ def _other(run: Run, auto: Auto) -> bool:
 
 def _look(run: Run, auto: Auto) -> None:
     """Find out whether the other method should have its turn, now or after more samples."""
-    steps, t = run.steps - run.rejected, run.t
+    steps, t = run.steps - run.rejected, run.ticks
     pace = (t - auto.t_looked) / max(steps - auto.steps_looked, 1)
     auto.t_looked, auto.steps_looked = t, steps
     ratio = _ratio(run)
     least = _MARGIN * (_COMPILING + _STARTING * ratio)  # whatever the implicit steps are
-    worth = auto.stiff or (run.request.t_end - t) / pace > least
+    worth = auto.stiff or (run.request.t_end - run.t) / pace > least
     if not auto.samples:
         auto.since = run.since
     apart = not auto.stiff and run.since != auto.since  # an event has come between
@@ -304,7 +304,7 @@ def _stability(run: Run, auto: Auto) -> float:
     samples = auto.samples
     limits = []
     for t, _, q, v in (samples[0], samples[len(samples) // 2], samples[-1]):
-        matrix = linearised(run.system, t, q, v)
+        matrix = linearised(run.system, run.request.clock.time(t), q, v)
         if not np.all(np.isfinite(matrix)):
             return float("nan")
         limits.append(stable_step(np.linalg.eigvals(matrix), auto.explicit[1]))
@@ -358,7 +358,7 @@ def _trial(run: Run, auto: Auto, state: Any, storage: Storage | None) -> Outcome
     run.reported = math.inf  # progress is told of what stays
     leave(run, *auto.explicit, state)
     outcome = follow(run, *auto.implicit, pause=count)
-    t, steps = run.t, run.steps - run.rejected
+    t, steps = run.ticks, run.steps - run.rejected
     if outcome.kind == "pause":
         count.left = _JUDGED
         outcome = follow(run, *auto.implicit, resumed=outcome.state, pause=count)
@@ -367,11 +367,11 @@ def _trial(run: Run, auto: Auto, state: Any, storage: Storage | None) -> Outcome
         return stop_at(run, *auto.explicit, state, storage)
     auto.stiff = True
     auto.note(before.t, auto.reason)
-    if outcome.kind in ("end", "event"):
+    if outcome.kind in ("end", "event", "rest"):
         return outcome
     found = "fails"
     if outcome.kind == "pause":
-        mean = (run.t - t) / (run.steps - run.rejected - steps)
+        mean = (run.ticks - t) / (run.steps - run.rejected - steps)
         ratio = _ratio(run)
         if mean > _MARGIN * ratio * auto.step:
             run.reported = before.reported

@@ -17,10 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._arguments import checked_call, several
-from ._config import refuse_after_fork
+from ._config import check_precision, refuse_after_fork
 from ._memory import Memory
 from ._messages import explained, listed, shown
 from ._numbers import finite_number
+from .described import changed_velocities, given_velocities, moved_positions, warn
 from .diagnosis import (
     DENSE_LIMIT,
     Diagnosis,
@@ -37,6 +38,9 @@ from .system.dense import smallest_multipliers
 from .system.evaluation import Evaluation, evaluated
 
 _ITERATIONS = 100
+# What the others may have of kinetic energy, by that of the given velocities, so that these are
+# kept; next to a dead centre there is no bound.
+_MOST_ENERGY = 1e6
 _ELSEWHERE = (
     "Start elsewhere, or avoid square roots, logarithms and divisions that are not defined there."
 )
@@ -47,7 +51,7 @@ class Start:
     """A consistent initial state: t, q, v with the accelerations and multipliers that belong to it.
 
     `diagnosis` tells mobility and redundancy (None for systems too large for a dense analysis),
-    `seconds` how long it took to find.
+    `seconds` how long it took to find, `moved` in sentences what is far from what was described.
     """
 
     t: float
@@ -58,6 +62,7 @@ class Start:
     redundant: bool
     diagnosis: Diagnosis | None
     seconds: float = 0.0
+    moved: tuple[str, ...] = ()
 
 
 class ConstraintError(ValueError):
@@ -100,9 +105,11 @@ def _check_finite(system: System, what: str, total_rows: int, *values: np.ndarra
         )
 
 
-def _assemble(system: System, q: Any, t: float, free: np.ndarray, tol: float) -> Evaluation:
-    """Damped Newton on g(q, t) = 0, moving only the free coordinates."""
-    here = at_rest(system, q, t)
+def _assemble(
+    system: System, q: Any, t: float, free: np.ndarray, tol: float
+) -> tuple[Evaluation, np.ndarray]:
+    """Damped Newton on g(q, t) = 0, moving only the free coordinates; and by how much it moved."""
+    here, moved = at_rest(system, q, t), np.zeros(free.shape)
     m, rows = here.g.shape[0], here.jacobian.shape[0]
     _check_finite(system, "residual or its derivative", rows, here.g, here.jacobian)
     for _ in range(_ITERATIONS):
@@ -110,7 +117,7 @@ def _assemble(system: System, q: Any, t: float, free: np.ndarray, tol: float) ->
         if m == 0 or np.max(np.abs(here.g)) <= tol:
             # one more full step brings the residual to rounding
             polished = at_rest(system, here.q, t, _full_step(here, free)) if m else here
-            return polished if np.linalg.norm(polished.g) < size else here
+            return polished if np.linalg.norm(polished.g) < size else here, moved
         step, damping = _full_step(here, free), 1.0
         while True:
             trial = at_rest(system, here.q, t, damping * step)
@@ -124,7 +131,7 @@ def _assemble(system: System, q: Any, t: float, free: np.ndarray, tol: float) ->
                     f"{np.max(np.abs(here.g)):.3g} remains in {_worst(system, here.g, rows)}. "
                     f"{_remedy(system, q, t, free)}"
                 )
-        here = trial
+        here, moved = trial, moved + damping * step
     raise ConstraintError(
         f"Assembly did not converge in {_ITERATIONS} Newton steps: a residual of "
         f"{np.max(np.abs(here.g)):.3g} remains in {_worst(system, here.g, rows)}. Give a closer "
@@ -165,12 +172,45 @@ def _full_step(here: Evaluation, free: np.ndarray) -> np.ndarray:
 def _project_velocity(
     system: System, q: Any, v: Any, t: float, free: np.ndarray, tol: float
 ) -> Any:
-    """The velocity nearest to `v` in the mass metric with g' = 0, held coordinates kept."""
+    """A velocity with g' = 0 near `v`, held coordinates kept.
+
+    Where nothing is held, it has the given velocities if the constraints allow them together;
+    otherwise it is the nearest one in the mass metric.
+    """
     here = evaluated(system, t, q, v, dense=True)
-    rate, G = here.rate, here.jacobian
-    _check_finite(system, "rate or its derivative", rate.shape[0], rate, G)
-    if rate.shape[0] == 0:
+    _check_finite(system, "rate or its derivative", here.rate.shape[0], here.rate, here.jacobian)
+    if here.rate.shape[0] == 0:
         return v
+    given = given_velocities(v)
+    if np.all(free) and np.any(given) and not np.all(given):
+        kept, rate = _nearest_velocity(system, q, v, t, ~given, here)
+        size = lambda x: float(x @ here.mass @ x)  # noqa: E731
+        if _is_small(rate, kept, tol) and size(kept) <= _MOST_ENERGY * size(v):
+            if np.max(np.abs(rate)) <= 1e-12 * np.max(np.abs(here.jacobian) @ np.abs(kept)):
+                return kept
+            # they fit to a few digits only: what is left is shared by all
+            return _nearest_velocity(system, q, kept, t, free, here._replace(rate=rate))[0]
+    v, rate = _nearest_velocity(system, q, v, t, free, here)
+    if not _is_small(rate, v, tol):
+        raise ConstraintError(
+            f"The velocities cannot be made consistent: {np.max(np.abs(rate)):.3g} remains in the "
+            f"velocity constraint of {_worst(system, rate, rate.shape[0])}. Release a held "
+            "velocity, or check the drivers of these joints."
+        )
+    return v
+
+
+def _is_small(rate: np.ndarray, v: np.ndarray, tol: float) -> bool:
+    scale = max(1.0, float(np.max(np.abs(v), initial=0.0)))
+    return bool(np.max(np.abs(rate)) <= max(tol, 1e-8) * scale)
+
+
+def _nearest_velocity(
+    system: System, q: Any, v: Any, t: float, free: np.ndarray, here: Evaluation
+) -> tuple[Any, np.ndarray]:
+    """The velocity nearest to `v` in the mass metric that is closest to g' = 0, moving only the
+    free coordinates; and what is left of g'."""
+    rate, G = here.rate, here.jacobian
     mass = here.mass[np.ix_(free, free)]
     eigenvalues, vectors = np.linalg.eigh(mass)
     root = np.sqrt(np.maximum(eigenvalues, 1e-12 * max(eigenvalues.max(initial=0.0), 1e-300)))
@@ -181,14 +221,7 @@ def _project_velocity(
         step[free] = half @ np.linalg.lstsq(scaled, -rate, rcond=1e-10)[0]
         v = v + step
         rate = evaluated(system, t, q, v, dense=True).rate
-    scale = max(1.0, float(np.max(np.abs(v), initial=0.0)))
-    if np.max(np.abs(rate)) > max(tol, 1e-8) * scale:
-        raise ConstraintError(
-            f"The velocities cannot be made consistent: {np.max(np.abs(rate)):.3g} remains in the "
-            f"velocity constraint of {_worst(system, rate, rate.shape[0])}. Release a held "
-            "velocity, or check the drivers of these joints."
-        )
-    return v
+    return v, rate
 
 
 def check_shapes(system: System, q: Any, v: Any, t: float) -> None:
@@ -320,13 +353,16 @@ def consistent(
     - `hold`: coordinates, by index or name, whose position is kept while the others move onto
       g(q, t) = 0. A whole body is held by its name.
     - `hold_velocity`: coordinates whose velocity is kept; the others are projected in the mass
-      metric onto g' = 0.
+      metric onto g' = 0. By default those that are given, which are not zero, where the
+      constraints allow them together; else all are projected.
     - `tol`: largest position residual accepted [m or rad].
 
     **Raises** `ConstraintError`, naming the joints, when the constraints cannot be met, or when
-    the start is a singular configuration.
+    the start is a singular configuration. **Warns** (`StartWarning`), naming coordinates, when the
+    start is far from what was given and nothing was held.
     """
     check_system("consistent", system)
+    check_precision("consistent")
     began = time.perf_counter()
     t = finite_number("consistent", "t", t)
     tol = finite_number("consistent", "tol", tol, positive=True)
@@ -349,14 +385,18 @@ def consistent(
                 "coordinate with a driver."
             )
         large = _start_large(system, system.normalize(jnp.asarray(q)), jnp.asarray(v), t, tol)
-        return replace(large, seconds=time.perf_counter() - began)
+        moved = (changed_velocities(system, v, large.v),)
+        warn(moved)
+        return replace(large, seconds=time.perf_counter() - began, moved=tuple(filter(None, moved)))
     _look(system, q, v, t)
     free, free_velocity = (
         _held(system, option, items, q, nv)
         for option, items in (("hold", hold), ("hold_velocity", hold_velocity))
     )
-    here = _assemble(system, q, t, free, tol)
-    q = here.q
+    here, way = _assemble(system, q, t, free, tol)
+    q, asked = here.q, v
+    # what drivers have moved since the description, which is of the time 0, is no surprise
+    driven = t != 0 and bool(np.any(here.rate != 0))
     _check_mass(system, here.mass, nv)
     diagnosis = diagnose(system, q, t)
     if diagnosis.singular:
@@ -376,7 +416,13 @@ def consistent(
     if redundant:
         lam = smallest_multipliers(here.jacobian, lam)
     _check_accelerations(system, q, v, t, a, lam, redundant)
-    return Start(t, q, v, a, lam, redundant, diagnosis, time.perf_counter() - began)
+    moved = (
+        moved_positions(system, q, way) if np.all(free) and not driven else "",
+        changed_velocities(system, asked, v) if np.all(free_velocity) else "",
+    )
+    warn(moved)
+    seconds, moved = time.perf_counter() - began, tuple(filter(None, moved))
+    return Start(t, q, v, a, lam, redundant, diagnosis, seconds, moved)
 
 
 def _look(system: System, q: Any, v: Any, t: float) -> None:

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .clock import PLAIN, Clock
 from .compiler import native
 from .diagnosis import DENSE_LIMIT
 from .formulation import CoordinateProjection, StepContext
@@ -60,19 +61,28 @@ def _hermite(nodes: Array, data: list[list[Array]], t: Array) -> tuple[Array, Ar
     return value, slope / scale
 
 
+def between(system: System, ts: Array, q: Array, v: Array, a: Array) -> Any:
+    """The states between nodes (ts, q, v) with accelerations a, as a function of time; not yet
+    projected onto the constraints."""
+    m = ts.shape[0]
+    origin = m // 2 - 1
+    data = [_chart(system, q[origin], q[i], v[i], a[i]) for i in range(m)]
+
+    def at(t: Array) -> tuple[Array, Array]:
+        d, rate = _hermite(ts, data, t)
+        return system.normalize(system.retract(q[origin], d)), system.increment_rate(d, rate)
+
+    return at
+
+
 @native(once=True)
 def _between(
     system: System, ts: Array, q: Array, v: Array, a: Array, times: Array
 ) -> tuple[Array, Array]:
     """States at `times`, one for each row of nodes (ts, q, v) with accelerations a."""
-    m = ts.shape[1]
-    origin = m // 2 - 1
 
     def one(row: Any) -> tuple[Array, Array]:
-        ts, q, v, a, t = row
-        data = [_chart(system, q[origin], q[i], v[i], a[i]) for i in range(m)]
-        d, rate = _hermite(ts, data, t)
-        return system.normalize(system.retract(q[origin], d)), system.increment_rate(d, rate)
+        return between(system, *row[:4])(row[4])
 
     return jax.lax.map(one, (ts, q, v, a, times))
 
@@ -93,7 +103,7 @@ def _projected(
     return jax.lax.map(one, (t, q, v))
 
 
-def _on_constraints(
+def on_constraints(
     system: System, levels: tuple[bool, bool], t: np.ndarray, q: np.ndarray, v: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """States brought onto the constraints of position and velocity, moving as little as possible
@@ -179,18 +189,21 @@ def levels_held(formulation: Any, integrator: Any) -> tuple[bool, bool]:
     return drift[0] > orders[0], drift[1] > orders[1]
 
 
-def interpolate(leg: Any, ts: Any, q: Any, v: Any, times: Any, first: Any) -> tuple[Any, Any]:
+def interpolate(
+    leg: Any, ts: Any, q: Any, v: Any, times: Any, first: Any, clock: Clock = PLAIN
+) -> tuple[Any, Any]:
     """States at `times` from steps (ts, q, v); `first[k]` is the step before times[k].
 
-    All steps belong to one smooth stretch of the motion.
+    All steps belong to one smooth stretch of the motion. Times are ticks of the `clock`.
     """
+    seen = lambda ticks: clock.times_in_piece(ts[0], ticks)  # noqa: E731
     m = min(2 if leg.integrator.order(None) <= 5 else 4, len(ts))
     begin = np.clip(np.asarray(first) - (m // 2 - 1), 0, len(ts) - m)
     rows = begin[:, None] + np.arange(m)
     held = levels_held(leg.formulation, leg.integrator)
     needed = np.unique(rows)
     a = np.zeros_like(v)
-    a[needed] = accelerations(leg, ts[needed], q[needed], v[needed])[0]
+    a[needed] = accelerations(leg, seen(ts[needed]), q[needed], v[needed])[0]
     out = []
     for k in range(0, len(times), _CHUNK):
         part = rows[k : k + _CHUNK]
@@ -198,7 +211,7 @@ def interpolate(leg: Any, ts: Any, q: Any, v: Any, times: Any, first: Any) -> tu
         at = np.concatenate([times[k : k + _CHUNK], np.full(_CHUNK - len(part), times[-1])])
         states = _between(leg.system, *(x[pad] for x in (ts, q, v, a)), at)
         states = [x[: len(part)] for x in states]
-        out.append(_on_constraints(leg.system, held, at[: len(part)], *states))
+        out.append(on_constraints(leg.system, held, seen(at[: len(part)]), *states))
     positions, velocities = zip(*out, strict=True)
     return np.concatenate(positions), np.concatenate(velocities)
 
@@ -210,8 +223,8 @@ class DenseOutput:
     arrive at once.
     """
 
-    def __init__(self, leg: Any, times: np.ndarray, states: Any):
-        self._leg, self._times, self._states = leg, times, states
+    def __init__(self, leg: Any, times: np.ndarray, states: Any, clock: Clock = PLAIN):
+        self._leg, self._times, self._states, self._clock = leg, times, states, clock
         self._t, self._q, self._v = np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))
 
     @property
@@ -241,7 +254,8 @@ class DenseOutput:
         wanted = self._times[(self._times > after) & (self._times <= self._t[last + 1])]
         if wanted.size:
             step = np.clip(np.searchsorted(self._t, wanted, side="left") - 1, 0, last)
-            q, v = interpolate(self._leg, self._t, self._q, self._v, wanted, step)
+            steps = self._t, self._q, self._v
+            q, v = interpolate(self._leg, *steps, wanted, step, self._clock)
             self._states.add(wanted, (q, v))
         keep = max(last - 3, 0)
         self._t, self._q, self._v = self._t[keep:], self._q[keep:], self._v[keep:]

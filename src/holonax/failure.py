@@ -14,7 +14,9 @@ import numpy as np
 from ._messages import listed
 from .auto import linearised
 from .diagnosis import DENSE_LIMIT, picked
+from .events import ENDLESS, JAMMED, NOT_FINITE, SPOILT, WRONG_SIDE
 from .integrator.base import BLOW_UP
+from .jumps import jumps_between
 from .system.base import System
 from .system.evaluation import Evaluation, evaluated
 
@@ -53,6 +55,10 @@ def explain(
     """
     for time, ahead in ((t, None), (t + step, step * v)):
         found = _not_finite(system, q, v, time, ahead)
+        if found is not None:
+            return found
+    if code in (0, 6, 7):
+        found = _jumping(system, q, t, step, code)
         if found is not None:
             return found
     if v.shape[0] <= DENSE_LIMIT:
@@ -99,6 +105,32 @@ def explain(
         f"the state became non-finite (NaN or infinity); {fastest}",
         "Try a smaller dt, or look for an overflow in a user function near this time",
     )
+
+
+def explain_event(code: int, number: float) -> tuple[str, str]:
+    """What an event did that ended a run, and advice."""
+    return {
+        SPOILT: ("made the state non-finite", "Look at what the event changes"),
+        ENDLESS: (
+            "followed upon itself without end, as if it had come to rest there",
+            "Make it a contact, change=hx.Impact(...), let it end the run (terminal=True), or "
+            "engage a joint that holds from then on",
+        ),
+        NOT_FINITE: (
+            "has a function that is not finite (NaN or infinity) there",
+            "Look at it for a division by zero, a root or logarithm of a negative number",
+        ),
+        WRONG_SIDE: (
+            f"is a contact, but its gap is on the wrong side of zero, by {number:.3g}",
+            "Start on the open side (falling: function above zero), look at what other events "
+            "change, or use a change of your own instead of hx.Impact for what may be passed",
+        ),
+        JAMMED: (
+            "is a contact that no impulse or force can keep from closing: it contradicts a joint, "
+            "a driver or another contact",
+            "Let a driver not press into it, or put a spring between",
+        ),
+    }[code]
 
 
 def _not_finite(system: System, q: Any, v: Any, t: float, ahead: Any) -> Reason | None:
@@ -214,6 +246,33 @@ def _stiff(system: System, start: Any, step: float, integrator: Any) -> Reason |
         f"its fastest motion ({listed(moving, 4)}) has a rate of {rates[k]:.2g} 1/s, as of a hard "
         f"spring or damper, so that explicit steps have to stay below {_UNSTABLE / rates[k]:.1g} s",
         "Use an implicit method, such as hx.RadauIIA(), or method='auto', or a dt below that",
+    )
+
+
+def _jumping(system: System, q: Any, t: float, step: float, code: int) -> Reason | None:
+    """The constraint that jumps between the last good state and the end of the step."""
+    times = np.array([np.nextafter(t, -np.inf), t + step])
+    jumped, kinked = jumps_between(system, times, q)
+    if not jumped.any() and code == 0:
+        return None
+    kind, found = ("position", jumped) if jumped.any() else ("velocity", kinked)
+    if not found.any():
+        return None
+    still = np.zeros((2, system.velocity_size(int(np.size(q)))))
+    here = evaluated(system, times, np.tile(q, (2, 1)), still)
+    first, last = here.g if kind == "position" else here.rate
+    worst = int(np.argmax(np.where(found[: first.size], np.abs(last - first), 0.0)))
+    name = system.constraint_names(found.size)[worst]
+    where = f"Give breaks=[{times[1]:g}] if that is the time, where the change is taken up as an "
+    advice = "Give a motion without jumps, such as hx.Table(..., kind='cubic'), or take shorter "
+    advice += "steps if it has none"
+    if kind == "velocity":
+        advice = f"{where}impulse, or a smooth motion, such as hx.Table(..., kind='cubic')"
+    return Reason(
+        "constraint jump",
+        f"the {kind} that {name} asks for changes by {abs(last[worst] - first[worst]):.3g}, which "
+        "its rate does not explain: it jumps, or is over within one step",
+        advice,
     )
 
 

@@ -18,11 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._memory import Memory
+from ._parts import Parts
 from .compiler import native
 from .events import Event, Watch
 from .formulation import StepContext
-from .steps import EqualSteps, ErrorControl, Saved, StepControl, StepsState, Tolerance
+from .steps import Absolute, EqualSteps, ErrorControl, Saved, StepControl, StepsState, Tolerance
 from .system.base import Array, System
+from .system.timed import TimedSystem
 
 traces = {"segment": 0}
 
@@ -42,12 +44,17 @@ class Settings(NamedTuple):
 
     Steps hit the times `knots` and end at the last of them. `numbers` are the length of equal steps
     [s]; that of the first of those chosen by their error, which is chosen as well where it is not
-    positive; and the relative and absolute tolerance. `signs` are those of the event functions.
+    positive; and the relative tolerance. `atol` is the absolute one of positions, velocities and
+    algebraic variables, one after the other; None for equal steps. `signs` are those of the event
+    functions. `window` is from when the loop counts the time, and between which times its functions
+    are smooth (see `TimedSystem`); None where it counts the time itself and there are no breaks.
     """
 
     knots: Any
     numbers: Any
+    atol: Any
     signs: Any
+    window: Any
 
 
 class LoopState(NamedTuple):
@@ -87,28 +94,34 @@ def _parts():
     return loop_parts
 
 
-class _Loop:
+class Loop:
     """A method with the numbers of a run, as diffrax takes it."""
 
-    def __init__(self, method: Method, settings: Settings):
+    def __init__(self, method: Method, settings: Settings, differentiable: bool = False):
         parts = _parts()
-        dt, self.first, rtol, atol = settings.numbers
+        dt, self.first, rtol = settings.numbers
         adaptive = method.control is not None
         self.solver = parts.StabilizedSolver(
-            method.integrator, method.formulation, retry=adaptive, differentiable=False
+            method.integrator, method.formulation, retry=adaptive, differentiable=differentiable
         )
         self.terms = parts.problem_term(method.formulation)
-        tolerance = Tolerance(rtol, atol) if adaptive else None
-        self.context = StepContext(method.system, jnp.ones(()), tolerance=tolerance)
+        tolerance = None
+        if adaptive:
+            n = settings.atol.shape[0] // 2
+            atol = Absolute(settings.atol[:n], settings.atol[n : 2 * n], settings.atol[2 * n])
+            tolerance = Tolerance(rtol, atol)
+        system = method.system
+        if settings.window is not None:
+            system = TimedSystem(system, *settings.window)
+        self.context = StepContext(system, jnp.ones(()), tolerance=tolerance)
         self.rule: EqualSteps | ErrorControl = EqualSteps(settings.knots, dt)
         if method.control is not None:
             self.rule = ErrorControl(settings.knots, method.control)
         self.watch = Watch(method.events, settings.signs) if method.events else None
 
 
-def _begin(method: Method, settings: Settings, t: Array, q: Array, v: Array) -> LoopState:
+def begun(loop: Loop, method: Method, t: Array, q: Array, v: Array) -> LoopState:
     """The first state of the method, of its solver and of the control of its steps."""
-    loop = _Loop(method, settings)
     solver, rule, terms = loop.solver, loop.rule, loop.terms
     context = loop.context._replace(formulation=method.formulation)
     if isinstance(rule, EqualSteps):
@@ -135,7 +148,7 @@ def _advance(
     traces["segment"] += 1
     parts = _parts()
     diffrax = parts.diffrax
-    loop = _Loop(method, settings)
+    loop = Loop(method, settings)
     saved = Saved.room(size, state.y) if size else None
     solution = diffrax.diffeqsolve(
         loop.terms,
@@ -180,37 +193,16 @@ def _advance(
     )
 
 
-class _Parts(NamedTuple):
-    """A tree taken apart: its arrays, which are traced, and all else, which is compiled in."""
-
-    arrays: tuple[Any, ...]
-    rest: Hashable
-
-    @staticmethod
-    def of(tree: Any) -> _Parts:
-        leaves, structure = jax.tree.flatten(tree)
-        is_array = tuple(isinstance(x, jax.Array | np.ndarray | np.generic) for x in leaves)
-        arrays = tuple(x for x, traced in zip(leaves, is_array, strict=True) if traced)
-        others = tuple(x for x, traced in zip(leaves, is_array, strict=True) if not traced)
-        return _Parts(arrays, (structure, is_array, others))
-
-    @staticmethod
-    def joined(arrays: Any, rest: Any) -> Any:
-        """The tree again."""
-        structure, is_array, others = rest
-        arrays, others = iter(arrays), iter(others)
-        return structure.unflatten(next(arrays if traced else others) for traced in is_array)
-
-
 @lru_cache(maxsize=256)
 def _compiled(system: Hashable, rest: Hashable) -> tuple[Any, Any]:
-    """`_begin` and `_advance` for methods of one structure, as functions of their arrays."""
+    """`begun` and `_advance` for methods of one structure, as functions of their arrays."""
 
     def method(arrays: Any) -> Method:
-        return Method(_Parts.joined(arrays[0], system), *_Parts.joined(arrays[1], rest))
+        return Method(Parts.joined(arrays[0], system), *Parts.joined(arrays[1], rest))
 
     def begin(arrays: Any, *given: Any) -> LoopState:
-        return _begin(method(arrays), *given)
+        settings, *start = given
+        return begun(Loop(method(arrays), settings), method(arrays), *start)
 
     def advance(arrays: Any, *given: Any) -> Segment:
         return _advance(method(arrays), *given)
@@ -235,10 +227,10 @@ class Program:
     """The compiled loop of a method; a system is taken apart for it once, not in each run."""
 
     def __init__(self, method: Method):
-        others = _Parts.of(method[1:])
+        others = Parts.of(method[1:])
 
         def prepared() -> _Prepared:
-            system = _Parts.of(method.system)
+            system = Parts.of(method.system)
             arrays = tuple(np.asarray(x) for x in system.arrays)
             return _Prepared(arrays, *_compiled(system.rest, others.rest))
 

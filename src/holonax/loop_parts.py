@@ -13,8 +13,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from .dense import levels_held
 from .formulation.base import Formulation, StepContext, stabilized
 from .integrator.base import BLOW_UP, SolverStatus
+from .jumps import constraint_jumps, unexplained_change
 from .steps import EqualSteps, ErrorControl, StepsState, interval
 from .system.base import Array
 
@@ -108,6 +110,11 @@ class StabilizedSolver(diffrax.AbstractSolver):
         lost = jnp.max(jnp.abs(v - moved[1])) > 0.5 * speed + _SLOW
         code = jnp.where(good & lost, 6, jnp.where(good, 0, code))
         good = good & ~lost
+        moving = context.system.moving_constraints(q.shape[0]) is not None
+        held = levels_held(self.formulation, self.solver) if moving else (True, True)
+        if moving:
+            jumped = constraint_jumps(context, t0, t1, y0[0], held)
+            code, good = jnp.where(jumped, 7, code), good & ~jumped
         y1 = jax.tree.map(lambda new, old: jnp.where(good, new, old), y1, y0)
         if "y1" in dense:
             dense = {**dense, "y1": y1}
@@ -115,6 +122,8 @@ class StabilizedSolver(diffrax.AbstractSolver):
             error = self._error_size(context, y0, moved, error)
             if self.formulation.kind == "ode":
                 error = jnp.maximum(error, self._correction_size(context, y0, moved, y1))
+            if moving and not held[0]:
+                error = jnp.maximum(error, unexplained_change(context, t0, t1, y0, y1))
             error = jnp.where(good, error, jnp.inf)
             result = diffrax.RESULTS.successful
         else:
@@ -166,10 +175,10 @@ class Steps(diffrax.AbstractStepSizeController[StepsState, Any]):
     """The controller of diffrax's loop: a rule for the steps, a limit of their number, events.
 
     The loop ends with the result `max_steps_reached` after `limit` kept steps, and with
-    `event_occurred` at the end of a step where `watch` has found an event. `end` is where the first
-    step ends; it is taken from the state, so that where the loop is interrupted changes nothing.
-    If the state has room for them, every `every`-th kept step is saved; for every=0 those that end
-    at a knot.
+    `event_occurred` at the end of a step after which `watch` says so, at an event most of all.
+    `end` is where the first step ends; it is taken from the state, so that where the loop is
+    interrupted changes nothing. If the state has room for them, every `every`-th kept step is
+    saved; for every=0 those that end at a knot.
     """
 
     rule: EqualSteps | ErrorControl
@@ -211,11 +220,11 @@ class Steps(diffrax.AbstractStepSizeController[StepsState, Any]):
         watched, results = state.watch, diffrax.RESULTS
         result = results.successful
         if self.watch is not None:
-            seen = self.watch.judge(args, t0, t1, y1_candidate, keep, state.watch)
+            seen = self.watch.judge(args, t0, y0, t1, y1_candidate, keep, state.watch)
             rule = jax.tree.map(lambda a, b: jnp.where(seen.again, a, b), state.rule, rule)
             end = jnp.where(seen.again, seen.end, end)
             keep, watched = jnp.logical_and(keep, ~seen.again), seen.state
-            result = results.where(seen.found, results.event_occurred, result)
+            result = results.where(seen.stop, results.event_occurred, result)
         taken = state.taken + keep
         enough = jnp.logical_and(taken >= self.limit, result == results.successful)
         result = results.where(enough, results.max_steps_reached, result)

@@ -10,15 +10,17 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from ._messages import shown
+from ._messages import listed, shown
 from ._numbers import array
+from .clock import Clock
 from .consistent import Start, constraint_rows
 from .dense import accelerations, interpolate
 from .events import Occurrence
 from .integrator.base import FullState
-from .quadrature import cumulative_simpson
 from .system.base import System
 from .system.evaluation import evaluated
+from .system.held import HeldSystem
+from .work import work
 
 _CHUNK = 256
 
@@ -57,16 +59,16 @@ class Leg:
     dt: float
 
 
+@dataclass(eq=False)
 class States:
     """The states a run has saved, and the leg each belongs to."""
 
-    def __init__(self) -> None:
-        self.legs: list[Leg] = []
-        self.parts: list[tuple[int, np.ndarray, Any]] = []
-        self.first = 0.0  # when the run began
-        self.latest = -np.inf  # the time of the latest saved state
-        self.jump = False  # whether the state has changed since
-        self.pending: Any = ()  # steps that dense output has not done with
+    legs: list[Leg] = field(default_factory=list)
+    parts: list[tuple[int, np.ndarray, Any]] = field(default_factory=list)
+    latest: float = -np.inf  # the time of the latest saved state
+    jump: bool = False  # whether the state has changed since
+    pending: Any = ()  # steps that dense output has not done with
+    _leg: int = 0  # the present one
 
     def leg(self, leg: Leg) -> int:
         """The number of a leg, a new one unless it goes on with what was used before."""
@@ -79,7 +81,7 @@ class States:
         self._leg = len(self.legs) - 1
         return self._leg
 
-    def start(self, leg: Leg, t: float, y: Any, *, wanted: bool) -> None:
+    def start(self, leg: Leg, t: float, y: Any, *, wanted: bool = True) -> None:
         """Begin a stretch of the motion, with its first state if that is wanted."""
         self.leg(leg)
         if wanted and (t > self.latest or self.jump):
@@ -91,9 +93,9 @@ class States:
         if ts.size:
             self._keep(ts, jax.tree.map(np.asarray, ys))
 
-    def last(self, t: float, y: Any) -> None:
-        """The state a run ends with, unless it is there."""
-        if t > self.latest:
+    def last(self, t: float, y: Any, *, changed: bool = False) -> None:
+        """The state a run ends with, unless it is there; also if it has `changed` since."""
+        if t > self.latest or (changed and self.jump):
             self._keep(np.array([t]), jax.tree.map(lambda x: np.asarray(x)[None], y))
 
     def _keep(self, ts: np.ndarray, ys: Any) -> None:
@@ -125,7 +127,8 @@ class Result:
     (n, nv) the accelerations that belong to them. `success`, `status`, `message` and `stats` say
     how the run went, `events` what happened on the way, `choices` the methods of
     ``method="auto"``. `result["name"]` gives the motion of a
-    body. Where an event changes the state, both states are there, at the same time.
+    body. Where an event changes the state, both states are there, at the same time; at a break as
+    well, with the accelerations before and after it.
     """
 
     system: System
@@ -142,6 +145,8 @@ class Result:
     stats: dict[str, Any]
     events: list[Occurrence]
     choices: list[Any] = field(default_factory=list)
+    clock: Clock = field(default_factory=Clock)
+    ticks: Any = None  # of the clock at the saved states; None where they are the times
 
     @staticmethod
     def single(
@@ -205,12 +210,27 @@ class Result:
         for k, leg in enumerate(self.legs):
             at = np.flatnonzero(self.leg == k)
             for part in np.split(at, range(_CHUNK, at.size, _CHUNK)) if at.size else ():
-                here = evaluated(leg.system, self.t[part], self.q[part], self.v[part])
+                here = evaluated(leg.system, self._times[part], self.q[part], self.v[part])
                 found = np.stack(numbers(here))
                 out = np.zeros((len(found), self.t.size)) if out is None else out
                 out[:, part] = found
         assert out is not None
         return out
+
+    @property
+    def elapsed(self) -> np.ndarray:
+        """Time since the start [s]; exact also where `t` is so large that it is rounded."""
+        return self._ticks - self.clock.ticks(self.start.t)
+
+    @property
+    def _ticks(self) -> np.ndarray:
+        return self.t if self.ticks is None else self.ticks
+
+    @cached_property
+    def _times(self) -> np.ndarray:
+        """The times that functions of the time are given at the saved states: `t`, but just before
+        or after a break."""
+        return self.clock.times_of_states(np.asarray(self._ticks))
 
     def _rows(self, leg: Leg) -> Any:
         """Where the constraint rows of a leg are among all of the mechanism's."""
@@ -227,7 +247,8 @@ class Result:
             if at.size:
                 rows = self._rows(leg)
                 columns = np.arange(width) if isinstance(rows, slice) else rows
-                out[np.ix_(at, columns)] = parts(k, leg, at)
+                known = columns >= 0  # those of contacts that are closed are no joints
+                out[np.ix_(at, columns[known])] = parts(k, leg, at)[:, known]
         return out
 
     @cached_property
@@ -251,7 +272,7 @@ class Result:
         for k, leg in enumerate(self.legs):
             at = np.flatnonzero(self.leg == k)
             if at.size:
-                a[at], lam[k] = accelerations(leg, self.t[at], self.q[at], self.v[at])
+                a[at], lam[k] = accelerations(leg, self._times[at], self.q[at], self.v[at])
         return a, self._spread(lambda k, leg, at: lam[k])
 
     @property
@@ -292,6 +313,29 @@ class Result:
 
         return self._spread(part)
 
+    def contact(self, name: str) -> np.ndarray:
+        """The force with which a contact pushes over time, along the gradient of its gap [N for a
+        gap in m], shape (n,); zero while it is open."""
+        out, known = np.zeros_like(self.t), {event.name for event in self.events}
+        for k, leg in enumerate(self.legs):
+            if not isinstance(leg.system, HeldSystem):
+                continue
+            gaps = [gap.name for gap in leg.system.gaps]
+            at = np.flatnonzero(self.leg == k)
+            known |= set(gaps)
+            if name in gaps and at.size:
+                lam = self._solved_multipliers(k)
+                if lam is None:
+                    lam = accelerations(leg, self.t[at], self.q[at], self.v[at])[1]
+                i = gaps.index(name)
+                out[at] = -leg.system.sides[i] * lam[:, leg.system.holonomic + i]
+        if name not in known:
+            raise KeyError(
+                f"contact: no event {shown(name)} has happened; there are "
+                f"{listed(sorted(known)) or 'none'}."
+            )
+        return out
+
     @property
     def t_lam(self) -> np.ndarray:
         """The times the multipliers belong to [s]; the saved times for most methods."""
@@ -302,7 +346,7 @@ class Result:
         if not any(lagging):
             return self.t
         # The steps that end at a saved time are equal since the one saved before it.
-        span = np.diff(self.t, prepend=self.start.t)
+        span = np.diff(self.elapsed, prepend=0.0)
         step = span / np.maximum(np.ceil(span / self.dt * (1 - 1e-9)), 1.0)
         return self.t - np.array(lagging)[self.leg] * step
 
@@ -323,8 +367,9 @@ class Result:
                 f"at: times must be a vector within the run, {self.t[0]:g} s to {self.t[-1]:g} s."
             )
         q, v = np.empty((times.size, self.q.shape[1])), np.empty((times.size, self.v.shape[1]))
+        times = self.clock.ticks(times)
         for begin, end in self._stretches:
-            ts = self.t[begin:end]
+            ts = self._ticks[begin:end]
             inside = np.flatnonzero((times > ts[0]) & (times <= ts[-1]))
             if begin == 0:
                 inside = np.flatnonzero((times >= ts[0]) & (times <= ts[-1]))
@@ -336,18 +381,19 @@ class Result:
             first = np.clip(np.searchsorted(ts, times[inside], side="left") - 1, 0, ts.size - 2)
             leg = self.legs[int(self.leg[begin])]
             states = self.q[begin:end], self.v[begin:end]
-            q[inside], v[inside] = interpolate(leg, ts, *states, times[inside], first)
+            q[inside], v[inside] = interpolate(leg, ts, *states, times[inside], first, self.clock)
         return q, v
 
     @cached_property
     def _stretches(self) -> list[tuple[int, int]]:
         """Where the motion is smooth: (first, last + 1) of the states between jumps and legs."""
-        new = (np.diff(self.t) <= 0) | (np.diff(self.leg) != 0)
+        ticks = self._ticks
+        new = (np.diff(ticks) <= 0) | (np.diff(self.leg) != 0)
         cuts = [0, *(np.flatnonzero(new) + 1).tolist(), self.t.size]
         out = []
         for begin, end in itertools.pairwise(cuts):
             # a change of method goes on from the last state of the one before
-            joined = begin > 0 and self.t[begin] > self.t[begin - 1]
+            joined = begin > 0 and ticks[begin] > ticks[begin - 1]
             out.append((begin - 1 if joined else begin, end))
         return out
 
@@ -376,21 +422,24 @@ class Result:
 
         What an event changes at once, such as an impact, counts as work.
 
-        The work is integrated over the saved states (Simpson's rule), so it is as accurate as
-        they are dense.
+        The work is integrated between the saved states as well, where Simpson's rule over them
+        is not fine enough: what the balance is off is the error of the solution, unless states
+        are saved so far apart that a polynomial through them misses the motion.
         """
         kinetic, potential, power = self._numbers[:3]
-        work, done = np.zeros_like(power), 0.0
+        spent, done = np.zeros_like(power), 0.0
         total = kinetic + potential
         for begin, end in self._stretches:
-            if begin and self.t[begin] == self.t[begin - 1]:
+            if begin and self._ticks[begin] == self._ticks[begin - 1]:
                 done += total[begin] - total[begin - 1]  # what an event took, or gave
             if end - begin > 1:
-                part = cumulative_simpson(power[begin:end], self.t[begin:end])
-                work[begin:end], done = done + part, done + part[-1]
+                leg, at = self.legs[int(self.leg[end - 1])], slice(begin, end)
+                states = self._ticks[at], self.q[at], self.v[at]
+                part = work(leg, self.clock, *states, power[at], total[at])
+                spent[begin:end], done = done + part, done + part[-1]
             else:
-                work[begin:end] = done
-        return Energy(kinetic, potential, work)
+                spent[begin:end] = done
+        return Energy(kinetic, potential, spent)
 
     def momentum(self, about: Any = (0.0, 0.0, 0.0)) -> tuple[np.ndarray, np.ndarray]:
         """(linear, angular) momentum of all bodies, the angular one about the point `about`."""
@@ -410,7 +459,7 @@ class Result:
         mechanism = self._mechanism("a reaction")
         mechanism.check_joint(joint, axes)  # before multipliers are computed
         lam = self._accelerations[1] if self.t_lam is not self.t else self.lam
-        return mechanism.reaction(joint, self.t, self.q, lam, axes)
+        return mechanism.reaction(joint, self._times, self.q, lam, axes)
 
     def _mechanism(self, what: str) -> Any:
         if not hasattr(type(self.system), "body_motion"):
@@ -428,6 +477,7 @@ class Result:
         lines = [
             f"holonax result: {status}, {self.message}",
             f"  method      {'; '.join(self._methods())}, dt = {self.dt:g} s",
+            *self._tolerance(),
             f"  saved       {self.t.size} states, t = {self.t[0]:g} ... {self.t[-1]:g} s",
             f"  size        {self.q.shape[1]} coordinates, {self.lam.shape[1]} constraint rows",
             f"  drift       |g| <= {np.max(position, initial=0):.2e}, "
@@ -438,6 +488,14 @@ class Result:
             *(f"  chosen      {choice}" for choice in self.choices),
         ]
         return "\n".join(lines)
+
+    def _tolerance(self) -> list[str]:
+        """What was asked of the error of a step."""
+        if "rtol" not in self.stats:
+            return []
+        longest = self.stats["dt_max"]
+        limit = f", steps of {longest:g} s at most" if np.isfinite(longest) else ""
+        return [f"  tolerance   rtol = {self.stats['rtol']:g}, atol = {self.stats['atol']}{limit}"]
 
     def _cost(self) -> str:
         """What was waited for: building, compiling and running apart."""

@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from . import loop
+from .clock import Clock
 from .compiler import CompilationInterrupted, compiling, counts
 from .consistent import Start
-from .dense import DenseOutput
-from .events import Event, Occurrence, armed, happen
+from .dense import DenseOutput, on_constraints
+from .events import ENDLESS, NOT_FINITE, Event, Occurrence, Wrong, happen, wrong_side
+from .jumps import jumps_between
 from .result import Leg, States
 from .steps import Saved, StepControl, Tolerance
 from .storage import Storage
@@ -28,7 +29,7 @@ from .system.base import System
 _BUFFER = 2**21  # entries of the buffer of saved states in one segment
 _SECONDS = 0.1  # how long a segment should take
 _REPORT = 0.5  # seconds between reports of progress
-_AT_REST = 50  # times that an event may follow upon itself within a millionth of a second
+_FAST = 50  # times at which events may follow upon each other within a millionth of a second
 _SAME_TIME = 100  # events at one and the same time before that is called endless
 
 
@@ -36,7 +37,8 @@ _SAME_TIME = 100  # events at one and the same time before that is called endles
 class Request:
     """What was asked of a run, checked.
 
-    `times` are those to save at, None for `every`-th steps (0: the end only).
+    `times` are those to save at, None for `every`-th steps (0: the end only). `clock` says how the
+    run counts time.
     """
 
     t_end: float
@@ -47,7 +49,20 @@ class Request:
     every: int
     times: np.ndarray | None
     events: tuple[Event, ...]
+    clock: Clock
     progress: Callable[[Progress], None] | None = None
+
+    @property
+    def allowed(self) -> float:
+        """The largest absolute tolerance of a position."""
+        assert self.tolerance is not None
+        return float(np.max(self.tolerance.absolute.position))
+
+    @property
+    def slack(self) -> float:
+        """How far a gap of a contact may be from zero that is closed, for a gradient of one: the
+        absolute tolerance of steps, or where these are equal a number far below their error."""
+        return 1e-10 if self.tolerance is None else self.allowed
 
 
 @dataclass(frozen=True)
@@ -67,8 +82,8 @@ class Progress:
 
 @dataclass
 class Outcome:
-    """How a run ended: `kind` is "end", "event", "failure", "interrupt", or "pause", with the state
-    of the loop to go on from."""
+    """How a run ended: `kind` is "end", "event", "rest", "failure", "interrupt", or "pause", with
+    the state of the loop to go on from."""
 
     kind: str
     t: float
@@ -76,16 +91,17 @@ class Outcome:
     code: int = 0
     name: str = ""
     state: Any = None
+    number: float = 0.0
 
 
 @dataclass
 class Run:
-    """A run in progress: where it is, and what it has saved."""
+    """A run in progress: where it is, in ticks of its clock, and what it has saved."""
 
     request: Request
     start: Start
     system: System
-    t: float
+    ticks: float
     q: Any
     v: Any
     steps: int = 0
@@ -93,16 +109,23 @@ class Run:
     counts: dict[str, int] = field(default_factory=dict)
     states: States = field(default_factory=States)
     occurrences: list[Occurrence] = field(default_factory=list)
-    signs: np.ndarray | None = None
-    systems: dict[Any, Any] = field(default_factory=dict)  # by the joints that are released
+    signs: np.ndarray | None = None  # of the event functions, and their allowances beyond zero
+    settled: bool = False  # whether all events at the present state have happened
+    systems: dict[Any, Any] = field(default_factory=dict)  # by joints released and contacts closed
     began: float = field(default_factory=time.perf_counter)
     spent: float = 0.0  # seconds before a resumption
     compiled_before: tuple[int, float] = field(default_factory=lambda: counts.so_far)
-    limit: int = 256
-    since: float = 0.0  # when the present stretch of the motion began
+    limit: int = 256  # steps in a segment
+    brief: bool = False  # whether segments are short even where few states are saved
+    since: float = 0.0  # when the present stretch of the motion began, in ticks
     kept: int = 0  # steps kept since then
     auto: Any = None  # the choice of the method, where that is automatic
     reported: float = 0.0
+
+    @property
+    def t(self) -> float:
+        """The time [s]."""
+        return self.request.clock.time(self.ticks)
 
     @property
     def compiling(self) -> tuple[int, float]:
@@ -130,22 +153,30 @@ def follow(
     stop = _Interrupt()
     with stop:
         state = resumed
+        if state is None and run.steps == 0 and run.request.clock.at_break(run.ticks):
+            failed = _pass_break(run, run.t)
+            if failed is not None:
+                run.states.start(_leg(run, formulation, integrator), run.ticks, (run.q, run.v))
+                return failed
         while True:
-            if state is None:
-                ended = _at_start(run)
+            if state is None and not run.settled:
+                ended = _happen(run, None)
                 if ended is not None:
-                    return ended
+                    return _last(run, formulation, integrator, ended)
             outcome, event = _until_event(run, formulation, integrator, state, stop, storage, pause)
             state = None
             if event is None:
                 return outcome
-            ended = _handle(run, event) or _come_to_rest(run)
+            # nothing may have been found: the method only begins anew
+            ended = _happen(run, event) or _endless(run) if np.any(event) else None
             if ended is not None:
-                if ended.kind == "failure":
-                    run.states.last(run.t, (run.q, run.v))
-                return ended
+                return _last(run, formulation, integrator, ended)
+            run.settled = True
             if storage is not None:
                 storage.maybe(run, (formulation, integrator), None)
+                if storage.full:
+                    run.states.last(run.ticks, (run.q, run.v))
+                    return Outcome("interrupt", run.t)
 
 
 def leave(run: Run, formulation: Any, integrator: Any, state: Any) -> None:
@@ -179,51 +210,64 @@ def take_back(run: Run, kept: Run) -> None:
     vars(run).update(vars(kept))
 
 
-def _at_start(run: Run) -> Outcome | None:
-    """Set the signs of the event functions, after events that happen right here."""
-    events = run.request.events
+def _happen(run: Run, found: np.ndarray | None) -> Outcome | None:
+    """Let events happen at the run's present state: those found there, and what follows at once."""
+    request = run.request
+    events = request.events
     if not events:
         return None
-    t, firing = _number(run.t), np.zeros(len(events), bool)
+    which = np.zeros(len(events), bool) if found is None else found
     for _ in range(_SAME_TIME):
-        signs, firing = armed(events, run.system, t, run.q, run.v, run.signs)
-        if not np.any(firing):
-            run.signs = signs
+        done = happen(
+            events,
+            which,
+            run.system,
+            run.t,
+            run.q,
+            run.v,
+            run.signs,
+            run.systems,
+            request.slack,
+        )
+        run.system, run.q, run.v, run.signs = done.system, done.q, done.v, done.sides
+        run.occurrences += done.occurrences
+        run.states.jump |= bool(done.occurrences)
+        if done.wrong is not None:
+            code, name, number = done.wrong
+            return Outcome("failure", run.t, run.t, code, name, number=number)
+        if done.terminal or done.rest:
+            kind, name = ("event", done.terminal) if done.terminal else ("rest", done.rest)
+            return Outcome(kind, run.t, name=name)
+        which = done.due
+        if not np.any(which):
+            run.settled = True
             return None
-        run.signs = np.where(firing, 0, signs)
-        ended = _handle(run, firing)
-        if ended is not None:
-            return ended
-    name = events[int(np.argmax(firing))].name
-    return Outcome("failure", run.t, run.t, 5, name)
+    return Outcome("failure", run.t, run.t, ENDLESS, events[int(np.argmax(which))].name)
 
 
-def _come_to_rest(run: Run) -> Outcome | None:
-    """Stop where an event follows upon itself faster and faster, as a ball that comes to rest."""
-    last = run.occurrences[-_AT_REST:]
+def _endless(run: Run) -> Outcome | None:
+    """Stop where events follow upon each other faster and faster."""
+    last = run.occurrences[-_FAST:]
     near = 1e-6 * (1 + abs(run.t))
-    name = last[-1].name if last else ""
-    if len(last) < _AT_REST or run.t - last[0].t > near or any(e.name != name for e in last):
+    if len(last) < _FAST or run.t - last[0].t > near or len({e.t for e in last}) < _FAST:
         return None
-    return Outcome("failure", run.t, run.t, 5, name)
+    return Outcome("failure", run.t, run.t, ENDLESS, last[-1].name)
 
 
-def _handle(run: Run, which: np.ndarray) -> Outcome | None:
-    """Let events happen at the run's present state."""
-    t = _number(run.t)
-    done = happen(run.request.events, which, run.system, t, run.q, run.v, run.systems)
-    run.system, run.q, run.v = done.system, done.q, done.v
-    run.occurrences += done.occurrences
-    finite = bool(jnp.all(jnp.isfinite(done.q)) & jnp.all(jnp.isfinite(done.v)))
-    if not finite:
-        last = done.occurrences[-1]
-        run.q, run.v = jnp.asarray(last.q_before), jnp.asarray(last.v_before)
-        run.occurrences.pop()
-        return Outcome("failure", run.t, run.t, 4, last.name)
-    run.states.jump = True
-    if done.terminal:
-        return Outcome("event", run.t, name=done.terminal)
-    return None
+def _last(run: Run, formulation: Any, integrator: Any, ended: Outcome) -> Outcome:
+    """With the state saved that events have ended a run with."""
+    states, at_times = run.states, run.request.times is not None
+    if not states.legs:
+        states.leg(Leg(run.system, formulation, integrator, run.request.dt))
+    if ended.kind == "rest" and not at_times:
+        states.last(run.ticks, (run.q, run.v), changed=True)
+    elif ended.kind == "failure" or states.latest == -math.inf:
+        states.last(run.ticks, (run.q, run.v))
+    return ended
+
+
+def _leg(run: Run, formulation: Any, integrator: Any) -> Leg:
+    return Leg(run.system, formulation, integrator, run.request.dt)
 
 
 class _Stretch:
@@ -232,7 +276,7 @@ class _Stretch:
     def __init__(self, run: Run, formulation: Any, integrator: Any, state: Any):
         request = run.request
         self.run, self.request, self.method = run, request, (formulation, integrator)
-        self.leg = Leg(run.system, formulation, integrator, request.dt)
+        self.leg = _leg(run, formulation, integrator)
         control = None if request.tolerance is None else request.control
         self.program = loop.Program(
             loop.Method(run.system, formulation, integrator, control, request.events)
@@ -240,11 +284,15 @@ class _Stretch:
         run.limit = max(run.limit, _steps_in_a_segment(self.program.speed))
         self.size = _segment_size(run)
         dense = request.times is not None and request.tolerance is not None
-        self.hit = None if dense else request.times  # times that steps are made to hit
+        # times that steps are made to hit
+        none = dense or request.times is None
+        self.hit = None if none else request.clock.ticks(request.times)
+        self.end = self._next_end(run.ticks)
         self.every = 1 if dense else request.every
         self.output = None
         if dense and request.times is not None:
-            self.output = DenseOutput(self.leg, request.times, run.states)
+            times = request.clock.ticks(request.times)
+            self.output = DenseOutput(self.leg, times, run.states, request.clock)
         if state is None:
             self.state = self._begun()
         else:
@@ -253,49 +301,70 @@ class _Stretch:
             if self.output is not None:
                 self.output.load(run.states.pending)
         self.failed = self.event = False
-        self.t_tried = run.t
+        self.wrong: Wrong | None = None
+        self.tried = run.ticks
+        self._seen = len(run.states.parts)  # those whose contacts have been looked at
+
+    def _next_end(self, ticks: float) -> float:
+        """Where the stretch ends: at the next break, or with the run."""
+        clock = self.request.clock
+        return min(clock.next_break(ticks), clock.ticks(self.request.t_end))
 
     def _begun(self) -> Any:
         run = self.run
-        run.since, run.kept = run.t, 0
-        state = self.program.begin(self._settings(run.t), _number(run.t), run.q, run.v)
-        run.states.start(self.leg, run.t, state.y, wanted=_wanted(self.request, run))
+        run.since, run.kept, ticks = run.ticks, 0, run.ticks
+        state = self.program.begin(self._settings(ticks), _number(ticks), run.q, run.v)
+        run.states.start(self.leg, ticks, state.y, wanted=_wanted(self.request, run))
         if self.output is not None:
-            self.output.begin(run.t, state.y)
+            self.output.begin(ticks, state.y)
         return state
 
-    def _settings(self, t: float) -> loop.Settings:
+    def _settings(self, ticks: float) -> loop.Settings:
         request, run = self.request, self.run
-        whole = np.array([run.since, request.t_end])
-        tolerance = request.tolerance or (0.0, 0.0)
+        whole = np.array([run.since, self.end])
+        tolerance = request.tolerance
+        rtol = 0.0 if tolerance is None else tolerance.rtol
         return loop.Settings(
-            knots=_knots(whole, self.hit, t, self.size),
-            numbers=np.array([request.dt, request.first, *tolerance]),
+            knots=_knots(whole, self.hit, ticks, self.size),
+            numbers=np.array([request.dt, request.first, rtol]),
+            atol=None if tolerance is None else np.hstack(tolerance.absolute),
             signs=_number(run.signs) if request.events else None,
+            window=request.clock.window(run.since),
         )
 
     @property
     def over(self) -> bool:
         """Whether there is nothing to go on with."""
-        return self.failed or self.event or self.run.t >= self.request.t_end
+        stopped = self.wrong is not None or self.failed or self.event
+        return stopped or self.run.ticks >= self.end
+
+    @property
+    def at_break(self) -> bool:
+        """Whether the stretch has come to a break, where another one begins."""
+        stopped = self.wrong is not None or self.failed or self.event
+        ended = self.end >= self.request.clock.ticks(self.request.t_end)
+        return self.run.ticks >= self.end and not (stopped or ended)
 
     def advance(self, most: int) -> int:
         """One segment of at most `most` steps; returns how many were kept."""
         run, every = self.run, max(self.every, 1)
+        run.settled = False
         before = time.perf_counter()
         between = run.kept % every  # steps since the last one that was to be saved
         saving = self.size if (self.every or self.hit is not None) else 0
-        if between:
-            limit, program = min(every - between, most), (0, 0)
+        apart = between > 0 or (run.brief and run.limit < every)
+        if apart:
+            longest = run.limit if run.brief else every
+            limit, program = min(every - between, longest, most), (0, 0)
         else:
             limit = min(run.limit, every * self.size if saving else 2**30)
             limit = min(max(limit - limit % every, every), most)
             program = (self.every, saving)
         segment, counts = self.program.advance(
-            self._settings(run.t), self.state, _number(limit), *program
+            self._settings(run.ticks), self.state, _number(limit), *program
         )
         self.state, self.failed = segment.state, bool(counts.failed)
-        self.event, self.t_tried = bool(counts.event), counts.t
+        self.event, self.tried = bool(counts.event), counts.t
         taken, rejected = int(counts.taken), int(counts.rejected)
         kept = taken - rejected
         run.steps, run.rejected, run.kept = (
@@ -304,13 +373,14 @@ class _Stretch:
             run.kept + kept,
         )
         self._pace(kept, time.perf_counter() - before)
-        if between and run.kept % every == 0:
-            run.states.last(self.t_tried, self.state.y)
-        elif saving and not between:
+        if apart and kept and run.kept % every == 0:
+            run.states.last(self.tried, self.state.y)
+        elif saving and not apart:
             self._save(np.asarray(segment.rows)[: int(counts.saved)])
-        run.t, run.q, run.v = self.t_tried, self.state.y[0], self.state.y[1]
+        run.ticks, run.q, run.v = self.tried, self.state.y[0], self.state.y[1]
+        self._check_contacts()
         if self.failed:
-            run.t = float(self.state.solver.t)
+            run.ticks = float(self.state.solver.t)
             run.steps -= self.request.tolerance is None
         return kept
 
@@ -330,11 +400,27 @@ class _Stretch:
         before = np.concatenate([[latest], ts[:-1]])
         good = ts > before  # drops a state that was there before
         if self.hit is not None:
-            good &= np.isin(ts, self.hit) & (ts <= self.t_tried)
+            good &= np.isin(ts, self.hit) & (ts <= self.tried)
         if self.failed:
-            good &= ts < self.t_tried
+            good &= ts < self.tried
         kept = jax.tree.map(lambda x: x[good], ys)
         (states if self.output is None else self.output).add(ts[good], kept)
+
+    def _check_contacts(self) -> None:
+        """Look at the contacts of all states saved since the last time."""
+        states, request = self.run.states, self.request
+        if not any(event.is_contact for event in request.events):
+            return
+        new = states.parts[self._seen if self._seen <= len(states.parts) else 0 :]
+        self._seen = len(states.parts)
+        tolerance = (0.0, request.slack)
+        if request.tolerance is not None:
+            tolerance = float(request.tolerance.rtol), request.allowed
+        for leg, ts, ys in new:
+            system = states.legs[leg].system
+            times = request.clock.time(ts)
+            found = wrong_side(request.events, system, times, ys[0], ys[1], tolerance)
+            self.wrong = self.wrong or found
 
     def hold(self) -> None:
         """Keep what is needed to go on from here later."""
@@ -363,16 +449,26 @@ class _Stretch:
         """How the stretch ended, and which events have happened there."""
         run, state, request = self.run, self.state, self.request
         self.close()
+        self._check_contacts()
+        if self.wrong is not None:
+            run.states.last(run.ticks, state.y)
+            code, name, number = self.wrong
+            return Outcome("failure", run.t, run.t, code, name, number=number), None
         happened = self.event and not self.failed
         found = np.asarray(state.steps.watch.found) if happened else np.zeros(0, bool)
         terminal = any(e.terminal for e, here in zip(request.events, found) if here)
         ended = not self.failed and not happened and run.t >= request.t_end
         if self.failed or interrupted or (request.times is None and (ended or terminal)):
-            run.states.last(run.t, state.y)
+            run.states.last(run.ticks, state.y)
         if self.failed:
-            return Outcome("failure", run.t, self.t_tried, int(state.solver.code)), None
+            tried = request.clock.time(self.tried)
+            return Outcome("failure", run.t, tried, int(state.solver.code)), None
         if happened:
-            run.signs = np.where(found, 0, np.asarray(state.steps.watch.signs))
+            watch = state.steps.watch
+            run.signs = np.stack([np.asarray(watch.signs), np.asarray(watch.bands)])
+            if np.any(watch.bad):
+                name = request.events[int(np.argmax(watch.bad))].name
+                return Outcome("failure", run.t, run.t, NOT_FINITE, name), None
             return Outcome("event", run.t), found
         return Outcome("end" if ended else "interrupt", run.t), None
 
@@ -398,7 +494,14 @@ def _until_event(
             return stretch.finish(interrupted=True)
         if pause is not None:
             pause.left -= kept
-        if stretch.over:
+        if stretch.at_break:
+            stretch.close()
+            failed = _pass_break(run, np.nextafter(run.t, -np.inf))
+            if failed is not None:
+                run.states.last(run.ticks, (run.q, run.v))
+                return failed, None
+            stretch = _Stretch(run, formulation, integrator, None)
+        elif stretch.over:
             sturdier = stretch.sturdier() if stretch.failed else None
             if sturdier is None:
                 return stretch.finish(interrupted=False)
@@ -414,10 +517,27 @@ def _until_event(
             write = storage.checkpoint if stop.asked else storage.maybe
             write(run, stretch.method, stretch.state)
         _report(run)
-        if stop.asked:
+        if stop.asked or (storage is not None and storage.full):
             return stretch.finish(interrupted=True)
         if paused:
             return Outcome("pause", run.t, state=stretch.state), None
+
+
+def _pass_break(run: Run, before: float) -> Outcome | None:
+    """Begin a new smooth piece: velocities that constraints ask for from here on, and not yet at
+    the time `before`, are taken up by an impulse; a jump of positions ends the run."""
+    run.states.jump = run.steps > 0
+    moving = run.system.moving_constraints(int(np.size(run.q)))
+    if moving is None:
+        return None
+    beside = np.array([before, np.nextafter(run.t, np.inf)])
+    jumped, kinked = jumps_between(run.system, beside, run.q)
+    if jumped.any():
+        return Outcome("failure", run.t, run.t, 7)
+    if kinked.any():
+        q, v = (np.asarray(x)[None] for x in (run.q, run.v))
+        run.v = on_constraints(run.system, (False, True), beside[1:], q, v)[1][0]
+    return None
 
 
 def _added(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:
@@ -427,7 +547,8 @@ def _added(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:
 def _wanted(request: Request, run: Run) -> bool:
     """Whether the first state of a stretch is to be saved."""
     if request.times is not None:
-        return not run.states.parts and bool(np.any(request.times == run.t))
+        first = not run.states.parts
+        return first and bool(np.any(request.clock.ticks(request.times) == run.ticks))
     return not run.states.parts or request.every == 1
 
 
@@ -458,7 +579,7 @@ def _report(run: Run) -> None:
         return
     run.reported = now
     elapsed = run.spent + now - run.began
-    done = (run.t - run.states.first) / (run.request.t_end - run.states.first)
+    done = (run.t - run.start.t) / (run.request.t_end - run.start.t)
     running = elapsed - run.compiling[1]  # nothing is compiled a second time
     remaining = running * (1 - done) / done if done > 0 else float("inf")
     report(Progress(run.t, run.request.t_end, run.steps, elapsed, remaining))
@@ -488,6 +609,4 @@ class _Interrupt:
 
 def new_run(request: Request, system: System, start: Start) -> Run:
     """A run at its start."""
-    run = Run(request, start, system, start.t, start.q, start.v)
-    run.states.first = start.t
-    return run
+    return Run(request, start, system, request.clock.ticks(start.t), start.q, start.v)

@@ -8,26 +8,36 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Literal
 
+import jax
 import numpy as np
+from jax.core import Tracer
 
 from . import integrator as integrators
-from ._arguments import checked_call, folder
+from ._arguments import checked_call
+from ._config import check_precision
 from ._messages import listed, shown
-from ._numbers import count, finite_number, number, real
+from ._numbers import as_array, count, finite_number, number, real
 from .auto import RTOL, drive, new_auto
+from .clock import Clock
 from .consistent import Start, check_start, consistent
 from .events import Event, as_events, check_events
-from .failure import explain
+from .failure import explain, explain_event
 from .formulation import Formulation, PostStabilized
 from .integrator import Dopri5
 from .pairs import check_pair, is_legal
 from .result import Result
 from .run import Outcome, Progress, Request, Run, follow, new_run
+from .scale import absolute, described
+from .signals import check_breaks
 from .steps import StepControl, Tolerance
-from .storage import Storage, StorageError, load
+from .storage import Folder, Storage, checked_path, load
 from .system.base import System, check_system
 
 Save = Literal["steps", "end"] | int | Any
+_FEW = 16  # steps of the first segment of a run with checkpoints, which may be slow
+
+_LONGEST = 100  # steps that a run has at least, where something depends on the time explicitly
+_SHORTEST, _MOST_STEPS = 1e-200, 2.0**50  # the length of a run [s], and its number of equal steps
 
 
 def _save_plan(save: Save, t0: float, t_end: float) -> tuple[int, np.ndarray | None]:
@@ -75,6 +85,7 @@ def simulate(
     save: Save = "steps",
     control: StepControl | None = None,
     events: Event | Sequence[Event] = (),
+    breaks: Any = (),
     progress: bool | Callable[[Progress], None] = False,
     checkpoint: Any = None,
     checkpoint_every: float = 10.0,
@@ -97,16 +108,20 @@ def simulate(
     - `save`: ``"steps"`` (every step), a whole number n (every n-th), ``"end"``, or an array of
       times: equal steps are made to hit them exactly, steps chosen by their error are not touched
       and the solution between them is interpolated to the method's order, constraints holding.
-    - `rtol`, `atol`: relative and absolute tolerance of a step's error; `atol` is `rtol` / 100
-      unless given. Positions are measured by their size, rotations in radians, velocities by
+    - `rtol`, `atol`: relative and absolute tolerance of a step's error; `atol` is `rtol` / 100 of
+      what is usual for the mechanism, its size and speeds, unless given; `print(result)` says what
+      it was. Positions are measured by their size, rotations in radians, velocities by
       theirs, multipliers by theirs at the power of the step that belongs to their index. `dt` is
       then the first step, which is chosen if it is left out. Takes an integrator with an error
       estimate, by default `Dopri5`.
     - `control`: how the length of error-controlled steps is chosen.
     - `events`: what to look for on the way, and what happens then; see `Event`.
+    - `breaks`: times [s] at which forces or drivers are not smooth. They are hit exactly and the
+      method begins anew there, beside those that the model and `Step`, `Pulse`, `Table` announce.
     - `progress`: True prints a line twice a second at most; a function is given a `Progress`.
     - `checkpoint`: a directory to which the run is written every `checkpoint_every` seconds, so
-      that `resume` can go on from there, to the last bit as if nothing had happened.
+      that `resume` can go on from there, to the last bit as if nothing had happened. A new or
+      empty one, or that of an earlier run, which is replaced.
     - `store`: a directory to which saved states are written as the run goes, so that memory does
       not grow with it; `result.t`, `q` and `v` are then arrays on disk. May be the same one.
 
@@ -115,6 +130,8 @@ def simulate(
     computed, with `success=False`, a `status` and the reason in `message`.
     """
     check_system("simulate", system)
+    check_precision("simulate")
+    _check_untraced(system, start)
     if method is not None:
         rtol = _check_auto(method, dt, rtol, formulation, integrator)
     formulation = _usual()[0] if formulation is None else formulation
@@ -123,7 +140,7 @@ def simulate(
         integrator = _usual()[1] if explicit else type(formulation).default_integrator(formulation)
     check_pair(formulation, integrator)
     t_end = finite_number("simulate", "t_end", t_end)
-    tolerance = _tolerance(integrator, dt, rtol, atol, control)
+    rtol = _tolerance(integrator, dt, rtol, atol, control)
     step = finite_number("simulate", "dt", 1.0 if dt is None else dt, positive=True)
     start = _consistent_start(system, start)
     if t_end <= start.t:
@@ -131,31 +148,51 @@ def simulate(
             f"simulate: t_end={t_end} s is not after the start, t={start.t} s. Give a later end."
         )
     every, times = _save_plan(save, start.t, t_end)
+    given = {"system": system, "formulation": formulation, "integrator": integrator}
+    span = t_end - start.t
+    _check_steps(span, None if rtol is not None else step)
+    tolerance = None
+    if rtol is not None:
+        tolerance = Tolerance(as_array(rtol), absolute(system, start, rtol, atol))
+    breaks = np.union1d(check_breaks("simulate", breaks), system.time_breaks())
+    control = _usual()[2] if control is None else control
+    if tolerance is not None:
+        hidden = system.has_unannounced_times(int(np.size(start.q)))
+        control = control.limited(span / _LONGEST if hidden else np.inf)
     if start.redundant:
         if formulation.kind in ("dae", "index3"):
             raise ValueError(_redundancy(formulation, start))
         system = system.with_redundant_constraints()
     if times is None and tolerance is None:
-        step = (t_end - start.t) / max(np.ceil((t_end - start.t) / step * (1 - 1e-9)), 1.0)
+        step = span / max(np.ceil(span / step * (1 - 1e-9)), 1.0)
     request = Request(
         t_end=t_end,
         dt=step,
         tolerance=tolerance,
-        control=_usual()[2] if control is None else control,
+        control=control,
         first=0.0 if dt is None else step,
         every=every,
         times=times,
         events=check_events(system, start.t, start.q, start.v, events),
+        clock=Clock.of(start.t, t_end, None if tolerance is not None else step, breaks),
         progress=_reporter(progress),
     )
     storage = _storage(checkpoint, checkpoint_every, store)
-    if storage is not None:
-        storage.clear()
-        storage.given(system, request.events)
     run = new_run(request, system, start)
     if method is not None and rtol is not None:
         run.auto = new_auto(run, rtol)
+    if storage is not None:
+        run.limit, run.brief = _FEW, True
+        storage.begin(run, (formulation, integrator), {**given, "events": request.events})
     return _completed(run, formulation, integrator, storage)
+
+
+def _check_untraced(*given: Any) -> None:
+    if any(isinstance(x, Tracer) for x in jax.tree.leaves(given)):
+        raise TypeError(
+            "simulate drives a run from the host and takes no traced values. Inside of jit, grad "
+            "or vmap use hx.trajectory(system, start, times, ...)."
+        )
 
 
 @cache
@@ -188,28 +225,33 @@ def _storage(checkpoint: Any, every: Any, store: Any) -> Storage | None:
     """Where the run is written, if anywhere."""
     if checkpoint is None and store is None:
         return None
-    if checkpoint is not None and store is not None and str(checkpoint) != str(store):
+    paths = {"checkpoint": checkpoint, "store": store}
+    found = {checked_path("simulate", name, x) for name, x in paths.items() if x is not None}
+    if len(found) > 1:
         raise ValueError(
             "simulate: checkpoint and store name two directories. A run is kept in one: give the "
             "same path for both."
         )
     every = finite_number("simulate", "checkpoint_every", every, positive=True)
-    path = store if checkpoint is None else checkpoint
-    folder("simulate", "store" if checkpoint is None else "checkpoint", path)
-    return Storage(path, every=None if checkpoint is None else every, forget=store is not None)
+    folder = Folder(found.pop())
+    return Storage(folder, every=None if checkpoint is None else every, forget=store is not None)
 
 
 def _completed(
     run: Run, formulation: Any, integrator: Any, storage: Storage | None, state: Any = None
 ) -> Result:
     """Follow a run to its end, from its start or from where it was interrupted."""
-    if run.auto is None:
-        outcome = follow(run, formulation, integrator, resumed=state, storage=storage)
-    else:
-        outcome = drive(run, storage, state)
-    if storage is not None and outcome.kind != "interrupt":
-        storage.checkpoint(run, (formulation, integrator), None, outcome)
-    return _result(run, outcome, storage)
+    try:
+        if run.auto is None:
+            outcome = follow(run, formulation, integrator, resumed=state, storage=storage)
+        else:
+            outcome = drive(run, storage, state)
+        if storage is not None and outcome.kind != "interrupt":
+            storage.checkpoint(run, (formulation, integrator), None, outcome)
+        return _result(run, outcome, storage)
+    finally:
+        if storage is not None:
+            storage.close()
 
 
 @checked_call
@@ -218,6 +260,8 @@ def resume(
     *,
     system: System | None = None,
     events: Event | Sequence[Event] = (),
+    formulation: Formulation | None = None,
+    integrator: Any = None,
     progress: bool | Callable[[Progress], None] = False,
 ) -> Result:
     """Go on with the run whose checkpoints are in the directory `path`.
@@ -225,21 +269,30 @@ def resume(
     The end is the same, to the last bit, as if the run had not been stopped; further checkpoints
     are written to the same place. A run that had come to its end is returned as it was.
 
-    `system` and `events` are needed only where they contain functions that cannot be found by name
-    (lambdas, functions inside functions, those of a script): give what was given to `simulate`.
+    `system` and `events` are needed where they contain functions, or classes of your own: a file
+    holds numbers and what this package consists of, and nothing in it is executed. The same holds
+    for a `formulation` or `integrator` of your own. Give what was given to `simulate`; what differs
+    from it, in a number or in what a function computes, is refused with a `StorageError`.
     """
     events = as_events("resume", events)
-    if not folder("resume", "path", path).is_dir():
-        raise StorageError(
-            f"resume: {shown(str(path))} is not a folder. Give the path that simulate was given as "
-            "checkpoint."
-        )
-    storage, run, method, state, outcome = load(path, (system, events))
-    run.request = replace(run.request, progress=_reporter(progress))
-    if outcome is not None:
-        return _result(run, outcome, storage)
-    formulation, integrator = method
-    return _completed(run, formulation, integrator, storage, state)
+    parts = {
+        "system": system,
+        "events": events or None,
+        "formulation": formulation,
+        "integrator": integrator,
+    }
+    report = _reporter(progress)
+    given = {name: x for name, x in parts.items() if x is not None}
+    loaded = load(Folder(checked_path("resume", "path", path)), given)
+    storage, run = loaded.storage, loaded.run
+    run.request = replace(run.request, progress=report)
+    if loaded.outcome is not None:
+        try:
+            return _result(run, loaded.outcome, storage)
+        finally:
+            storage.close()
+    chosen, stepper = loaded.method
+    return _completed(run, chosen, stepper, storage, loaded.state)
 
 
 def _reporter(progress: Any) -> Any:
@@ -256,20 +309,33 @@ def _reporter(progress: Any) -> Any:
 def _result(run: Run, outcome: Outcome, storage: Storage | None) -> Result:
     """What a run has computed, whichever way it ended."""
     request, steps, start = run.request, run.steps, run.start
-    if storage is not None and storage.forget:
-        storage.flush(run.states)
-        arrays = storage.gathered(run.states.legs)
-    else:
-        arrays = run.states.arrays()
+    if run.states.latest == -np.inf:  # ended before the first time that was asked for
+        run.states.last(run.ticks, (run.q, run.v))
+    arrays = run.states.arrays() if storage is None else storage.arrays(run.states)
+    trouble = "" if storage is None else storage.trouble
+    ticks = None
+    if request.clock.origin != 0.0:
+        ticks = np.array(arrays["t"])
+        arrays["t"] = request.clock.time(ticks)
     status = outcome.kind
     message = {
         "end": f"reached t = {request.t_end:g} s in {steps} steps",
         "event": f"ended by event {outcome.name!r} at t = {outcome.t:.10g} s after {steps} steps",
+        "rest": f"ended at t = {outcome.t:.10g} s after {steps} steps, where {outcome.name!r} has "
+        "come to rest",
         "interrupt": f"interrupted at t = {outcome.t:g} s after {steps} steps; all states before "
         "it are returned",
     }.get(outcome.kind, "")
     if outcome.kind == "failure":
         status, message = _failure(run, outcome)
+    if storage is not None and storage.full and outcome.kind == "interrupt":
+        status = "storage"
+        message = (
+            f"stopped at t = {outcome.t:g} s after {steps} steps, since {trouble} All states "
+            "before it are returned"
+        )
+    elif trouble:
+        message += f"; {trouble.rstrip('.')}"
     dt = request.dt
     if request.tolerance is not None:
         message += f" ({run.rejected} rejected)"
@@ -280,11 +346,13 @@ def _result(run: Run, outcome: Outcome, storage: Storage | None) -> Result:
     return Result(
         system=type(run.system).complete(run.system),
         start=start,
-        success=outcome.kind in ("end", "event"),
+        success=outcome.kind in ("end", "event", "rest"),
         status=status,
         message=message,
         events=run.occurrences,
         choices=[] if run.auto is None else run.auto.choices,
+        clock=request.clock,
+        ticks=ticks,
         stats={
             "steps": steps,
             "rejected": run.rejected,
@@ -295,10 +363,23 @@ def _result(run: Run, outcome: Outcome, storage: Storage | None) -> Result:
             "build_time": start.seconds,
             "dt": dt,
             "saved": saved if request.times is None else "times",
+            **_tolerances(run),
             **run.counts,
         },
         **arrays,
     )
+
+
+def _tolerances(run: Run) -> dict[str, Any]:
+    """What was asked of the steps' error, and their longest length."""
+    tolerance, control = run.request.tolerance, run.request.control
+    if tolerance is None:
+        return {}
+    return {
+        "rtol": float(tolerance.rtol),
+        "atol": described(run.system, tolerance.absolute),
+        "dt_max": float(control.dt_max),
+    }
 
 
 def _redundancy(formulation: Formulation, start: Start) -> str:
@@ -312,10 +393,24 @@ def _redundancy(formulation: Formulation, start: Start) -> str:
     )
 
 
+def _check_steps(span: float, step: float | None) -> None:
+    """Refuse a run that is too short for numbers, or has more steps than can be counted."""
+    if span < _SHORTEST:
+        raise ValueError(
+            f"simulate: the run is {span:g} s long, too short to be divided into steps. Give a "
+            "later t_end."
+        )
+    if step is not None and span / step > _MOST_STEPS:
+        raise ValueError(
+            f"simulate: dt={step:g} s makes {span / step:.1e} steps of {span:g} s, more than can "
+            "be counted. Give a longer dt."
+        )
+
+
 def _tolerance(
     integrator: Any, dt: Any, rtol: Any, atol: Any, control: StepControl | None
-) -> Tolerance | None:
-    """What is asked of each step's error; None for equal steps."""
+) -> float | None:
+    """The relative tolerance of each step's error; None for equal steps."""
     if rtol is None:
         for name, value in (("atol", atol), ("control", control)):
             if value is not None:
@@ -345,11 +440,11 @@ def _tolerance(
     rtol = number(
         "simulate", "rtol", rtol, good=lambda x: 0 < x < 1, wanted=wanted, wrong_type=TypeError
     )
-    atol = rtol / 100 if atol is None else finite_number("simulate", "atol", atol, positive=True)
+    if atol is not None:
+        finite_number("simulate", "atol", atol, positive=True)
     if control is not None and not isinstance(control, StepControl):
         raise TypeError(f"simulate: control={shown(control)} is not an hx.StepControl(...).")
-    numbers: Any = (np.asarray(x, dtype=float) for x in (rtol, atol))
-    return Tolerance(*numbers)
+    return rtol
 
 
 def _consistent_start(system: System, start: Any) -> Start:
@@ -367,11 +462,8 @@ def _consistent_start(system: System, start: Any) -> Start:
 
 def _failure(run: Run, outcome: Outcome) -> tuple[str, str]:
     """The status and message of a run that stopped in the middle."""
-    if outcome.code in (4, 5):
-        what, advice = "made the state non-finite", "Look at what the event changes"
-        if outcome.code == 5:
-            what = "followed upon itself without end, as if it had come to rest there"
-            advice = "Let it end the run (terminal=True), or engage a joint that holds from then on"
+    if outcome.name:
+        what, advice = explain_event(outcome.code, outcome.number)
         return "event", (
             f"stopped at t = {outcome.t:g} s after {run.steps} steps: event {outcome.name!r} "
             f"{what}. All states before it are returned. {advice}."

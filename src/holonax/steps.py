@@ -6,6 +6,7 @@ A rule (`EqualSteps`, `ErrorControl`) judges a step and says where the next one 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -14,15 +15,37 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._messages import shown
-from ._numbers import real
+from ._numbers import as_array, real
+from .linalg.indexing import last_not_after
 from .system.base import Array, System
 
 
+class Absolute(NamedTuple):
+    """The absolute part of a tolerance: for each increment of position and each velocity, and one
+    number for algebraic variables."""
+
+    position: Any
+    velocity: Any
+    algebraic: Any
+
+
 class Tolerance(NamedTuple):
-    """What is asked of each step's error: at most atol + rtol |y|, in the root mean square."""
+    """What is asked of each step's error: at most atol + rtol |y|, in the root mean square.
+
+    `atol` is one number for all, or an `Absolute`.
+    """
 
     rtol: Array
-    atol: Array
+    atol: Any
+
+    @property
+    def absolute(self) -> Absolute:
+        """The absolute part of each kind of variable."""
+        return self.atol if isinstance(self.atol, Absolute) else Absolute(*[self.atol] * 3)
+
+    def loosened(self, rtol: Array) -> Tolerance:
+        """The same tolerance with another relative part, the absolute one in proportion."""
+        return Tolerance(rtol, jax.tree.map(lambda x: x * (rtol / self.rtol), self.atol))
 
     def size(self, system: System, y0: Any, y1: Any, error: Any) -> Array:
         """The size of an error in units of the tolerance: accepted up to 1.
@@ -36,7 +59,8 @@ class Tolerance(NamedTuple):
             scales.append(jnp.maximum(jnp.abs(y0[1]), jnp.abs(y1[1])))
         if len(error) > 2:
             scales.append(jnp.maximum(jnp.abs(y0[3]), jnp.abs(y1[3])))
-        ratios = [e / (self.atol + self.rtol * s) for e, s in zip(error, scales, strict=True)]
+        parts = zip(error, self.absolute, scales, strict=False)
+        ratios = [e / (atol + self.rtol * s) for e, atol, s in parts]
         return jnp.sqrt(jnp.mean(jnp.concatenate(ratios) ** 2))
 
     def first_step(self, system: System, rates: Any, t: Array, y: Any, order: Any) -> Array:
@@ -74,7 +98,7 @@ def interval(knots: Array, t: Array) -> tuple[Array, Array]:
     """(start, end) of the interval between knots that begins at or contains `t`."""
     if knots.shape[0] == 2:
         return knots[0], knots[1]
-    i = jnp.clip(jnp.searchsorted(knots, t, side="right") - 1, 0, knots.shape[0] - 2)
+    i = jnp.minimum(last_not_after(knots, t), knots.shape[0] - 2)
     return knots[i], knots[i + 1]
 
 
@@ -104,8 +128,10 @@ class EqualSteps(eqx.Module):
         start, end = interval(self.knots, t)
         n = jnp.maximum(jnp.ceil((end - start) / self.dt * (1 - 1e-9)), 1.0)
         step = (end - start) / n
-        # An event may have ended the step before between two times of the grid.
-        k = jnp.floor((t - start) / jnp.where(step > 0, step, 1.0) + 1e-6) + 1
+        # An event may have ended the step before between two times of the grid. The times of a
+        # long run are rounded to more than a millionth of a step.
+        done = (t - start) / jnp.where(step > 0, step, 1.0)
+        k = jnp.floor(done + jnp.maximum(1e-6, 4 * jnp.finfo(t.dtype).eps * done)) + 1
         # The knot itself: rounded to just before it, the next step would end there again.
         return jnp.where(k >= n, end, start + k * step)
 
@@ -129,8 +155,11 @@ class StepControl(eqx.Module):
     - `safety`: the part of the step that the error allows which is taken.
     - `beta`: the share of the error before; 0 is the plain controller, 0.04 that of DOPRI5.
     - `shrink`, `grow`: limits of the change from one step to the next.
-    - `dt_min`, `dt_max`: limits of the step [s]. A run that needs a step below `dt_min` stops; by
-      default that is where rounding of the time hides the step.
+    - `dt_min`: the shortest step [s]. A run that needs a shorter one stops; by default that is
+      where rounding of the time hides the step.
+    - `dt_max`: the longest step [s]. By default a hundredth of the run where forces or constraints
+      depend on the time explicitly, by functions that do not say where they have breaks, and else
+      none; ``float("inf")`` for none in any case.
     """
 
     safety: Array
@@ -148,7 +177,7 @@ class StepControl(eqx.Module):
         shrink: float = 0.2,
         grow: float = 10.0,
         dt_min: float = 0.0,
-        dt_max: float = float("inf"),
+        dt_max: float | None = None,
     ):
         def checked(name: str, value: Any, good: Any, wanted: str) -> Any:
             found = real(value)
@@ -163,7 +192,14 @@ class StepControl(eqx.Module):
         self.shrink = checked("shrink", shrink, lambda x: 0 < x < 1, "between 0 and 1")
         self.grow = checked("grow", grow, lambda x: 1 < x < float("inf"), "a number above 1")
         self.dt_min = checked("dt_min", dt_min, lambda x: 0 <= x < float("inf"), "zero or more [s]")
-        self.dt_max = checked("dt_max", dt_max, lambda x: x > 0, "a positive time [s]")
+        # not a number until `limited` says what it is
+        self.dt_max = as_array(np.nan)
+        if dt_max is not None:
+            self.dt_max = checked("dt_max", dt_max, lambda x: x > 0, "a positive time [s]")
+
+    def limited(self, longest: float) -> StepControl:
+        """This control with `longest` for its longest step [s], unless one was given."""
+        return replace(self, dt_max=longest) if np.isnan(self.dt_max) else self
 
 
 class ControlState(NamedTuple):

@@ -1,6 +1,7 @@
 """Other questions to the same model: rest, prescribed motion, the forces behind it, vibration."""
 
 from .equilibrium import Equilibrium, equilibrium
+from .floquet import Floquet, floquet
 from .inverse import ActuatorForces, inverse_dynamics
 from .kinematics import Motion, kinematic_motion, kinematics
 from .linearization import Linearization, linearize
@@ -9,10 +10,12 @@ from .modes import Modes
 __all__ = [
     "ActuatorForces",
     "Equilibrium",
+    "Floquet",
     "Linearization",
     "Modes",
     "Motion",
     "equilibrium",
+    "floquet",
     "inverse_dynamics",
     "kinematic_motion",
     "kinematics",

@@ -221,7 +221,7 @@ def _drivers(system: System) -> dict[str, str]:
     """The drivers of a mechanism by name, each with the unit of what it gives."""
     if not isinstance(system, Mechanism):
         return {}
-    groups = [group for s in system.sets for group in s.groups("holonomic")]
+    groups = system.bodies.groups("holonomic")
     units = [(group.names, group.element.drive_unit) for group in groups]
     return {name: f" {unit}" for names, unit in units if unit for name in names}
 

@@ -1,18 +1,19 @@
-"""Small motions about a state, on the constraint manifold.
+"""Small motions about a state that stays, or about a motion that is steady.
 
 A small deviation from the state (q, v) that the constraints allow is
 
-    dq = Z x,   dv = Z_v y + C x,     J Z_v = 0,   G Z = 0,   J C = -d(J v + g_t)/dq Z
+    dq = Z x,   dv = Z_v y + C x
 
-with Z = Z_v unless there are non-holonomic constraints, and C = 0 at rest. What is left of the
-equations of motion is
+(see `variation.py`; Z = Z_v unless there are non-holonomic constraints, and C = 0 at rest). Where
+the state moves, the bases are carried along by a frame that turns at W and sees the motion standing
+still (see `steady.py`). What is left of the equations of motion is
 
     M_r y' = -D y - K x + Z_v^T u
-    D = -Z_v^T df/dv Z_v
-    K = -Z_v^T (d/dq [f - J^T lam - M v'] Z + df/dv C)
+    D = -Z_v^T (df/dv - M W) Z_v
+    K = -Z_v^T (d/dq [f - J^T lam - M v'] Z + (df/dv - M W) C)
 
 with lam and v' fixed: K holds the geometric stiffness of the loaded joints. x' = y but for the
-non-holonomic and for spatial bodies that turn, whose increments are counted in turning axes.
+non-holonomic, and for frames that turn.
 """
 
 from __future__ import annotations
@@ -27,20 +28,28 @@ import numpy as np
 
 from .._arguments import checked_call, several
 from .._messages import listed, shown
+from ..diagnosis import rank_of
 from ..system.base import Array, System
-from .checks import as_start, check_system, coordinate_index, known, known_rank, unit
+from .checks import as_start, check_system, coordinate_index, is_traced, known, known_rank, unit
 from .equilibrium import Equilibrium
 from .modes import Modes, sorted_modes
-from .tangent import Tangent
+from .steady import Frame, Unsteady, steady_frame
+from .tangent import library
+from .variation import Bases, Variation, allowed, variation
+
+_SLOW = 1e-9  # [1/s] a rate that counts as none
 
 
 class Linearization(eqx.Module):
     """M_r y' + D y + K x = Z^T u about a state, and x' = y (see the module for the exact form).
 
     `M`, `D`, `K` (n, n) are mass, damping with gyroscopic terms, and stiffness with the geometric
-    one, all on the `basis` Z (nv, n): dq = Z x. `A` (2n, 2n) and `B` (2n, nv) are those of
+    one, all on the `basis` Z (nv, n): dq = Z x, and dv = Z_v y + C x with `velocity_basis` Z_v and
+    `dragged` C (Z and zero for most). `A` (2n, 2n) and `B` (2n, nv) are those of
     d/dt (x, y) = A (x, y) + B u, where u are forces on the coordinates of v. `unbalanced` (nv,) is
     the force that accelerates the state along motions that are free; zero in an equilibrium.
+    `turning` (nv, nv) is the rate, in world axes, of the frame that sees a steady motion standing
+    still, in which x and y are counted; zero for most [rad/s].
     """
 
     M: Array
@@ -49,12 +58,16 @@ class Linearization(eqx.Module):
     A: Array
     B: Array
     basis: Array
+    velocity_basis: Array
+    dragged: Array
     system: System
     q: Array
     v: Array
     lam: Array
     unbalanced: Array
     scale: Array
+    turning: Any
+    changing: bool = eqx.field(static=True)
     coordinates: tuple[str, ...] | None = eqx.field(static=True)
 
     @property
@@ -68,11 +81,13 @@ class Linearization(eqx.Module):
         v, force, scale = known(self.v), known(self.unbalanced), known(self.scale)
         if v is None or force is None or scale is None:
             return ""
-        if np.max(np.abs(v), initial=0.0) > 1e-9:
+        if self.changing:
             return (
-                "the state moves: the matrices belong to this instant only, and modes mean "
-                "something if they change slowly."
+                "the system changes with time: the matrices belong to this instant only. See "
+                "hx.floquet for changes that repeat."
             )
+        if np.max(np.abs(v), initial=0.0) > _SLOW:
+            return ""  # it is steady, or would have been refused
         worst = int(np.argmax(np.abs(force)))
         if np.abs(force[worst]) > 1e-7 * scale:
             name = self.names[worst]
@@ -107,6 +122,9 @@ class Linearization(eqx.Module):
         n, nv = self.basis.shape[1], self.basis.shape[0]
         about = "" if self.coordinates is None else f", {listed(self.coordinates)}"
         lines = [f"holonax linearization: {n} free of {nv} coordinates{about}"]
+        fastest = float(np.max(np.abs(self.turning), initial=0.0))
+        if fastest > 0:
+            lines.append(f"  seen from a frame that turns with the motion, at {fastest:.6g} rad/s")
         if self.warning:
             lines.append(f"  warning: {self.warning}")
         if known(self.A) is not None:
@@ -121,19 +139,22 @@ class Linearization(eqx.Module):
 def linearize(
     system: System, start: Any, *, coordinates: Sequence[str] | None = None
 ) -> Linearization:
-    """Mass, damping and stiffness of small motions about a state.
+    """Mass, damping and stiffness of small motions about a state, or about a steady motion.
 
     **Arguments:**
 
     - `start`: the state: an `Equilibrium` (then v = 0, drivers stand still), what `consistent` or
-      `model.build()` returns, a vector q or a pair (q, v). It need not be at rest nor in
-      equilibrium; `warning` of the result says if it is not.
+      `model.build()` returns, a vector q or a pair (q, v). At rest it need not be in equilibrium;
+      `warning` of the result says if it is not. If it moves, the motion has to be steady: a wheel
+      that rolls straight or in a circle, a top that sleeps or precesses, a rotor, a driven frame
+      that turns evenly. Other motions are refused; for those that repeat there is `floquet`.
     - `coordinates`: names of as many coordinates of v as there are free motions, such as
       ``["crank.angle"]``. The matrices are then those seen at these coordinates [kg, kg m^2, N/m,
       ...]. By default they are those of a basis in which M is the identity.
 
     Derivatives with respect to the parameters in `system` keep the q and v of a `Start` as they
-    are, while multipliers and accelerations follow; the q of an `Equilibrium` brings its own.
+    are, and the frame of a steady motion, while multipliers and accelerations follow; the q of an
+    `Equilibrium` brings its own.
     """
     check_system("linearize", system)
     at_rest = isinstance(start, Equilibrium)
@@ -147,17 +168,89 @@ def linearize(
     else:
         start = as_start("linearize", system, start)
         rank = known_rank("linearize", start, "Linearize a smaller mechanism.")
-        q, v, t = start.q, start.v, jnp.asarray(start.t, dtype=float)
+        q, v, t = start.q, start.v, start.t
         redundant = start.redundant
-    rows = int(jax.eval_shape(system.constraint_rate, q, v, t).shape[0])
-    others = rows - int(jax.eval_shape(system.constraint, q, t).shape[0])
-    if others and redundant:
+    if redundant:
+        system = system.with_redundant_constraints()
+    t = t if is_traced(t) else np.float64(t)
+    here = variation(system, t, q, v, rank, at_rest=at_rest)
+    rows = holonomic_rows(system, here, rank, q, t)
+    chosen = _chosen(system, coordinates, int(v.shape[0]), rank, here.jacobian.shape[0] - rows[0])
+    bases = allowed(here, rank, rows, at_rest=at_rest)
+    frame, changing = None, False
+    if not at_rest:
+        frame, changing = _steady(system, t, q, v, rank, rows, here, bases)
+    found = eqx.filter_jit(_linearized) if is_traced((here, bases)) else _linearized
+    return found(system, q, v, here, bases, frame, chosen, changing)
+
+
+def holonomic_rows(
+    system: System, here: Variation, rank: int, q: Any, t: Any, owner: str = "linearize"
+) -> tuple[int, int]:
+    """The number of constraint rows of position level, and their rank."""
+    rows = here.jacobian.shape[0]
+    first = int(jax.eval_shape(system.constraint, q, t).shape[0])
+    if first == rows:
+        return rows, rank
+    jacobian = known(here.jacobian)
+    if jacobian is not None:
+        return first, rank_of(jacobian[:first])
+    if rank != rows:
         raise ValueError(
-            "linearize: some constraints are redundant and some non-holonomic, and which of them "
-            "are dependent is not known. Remove the redundant ones."
+            f"{owner}: some constraints are redundant and some non-holonomic, and which of them "
+            "are dependent is not known inside a compiled program. Compile what comes after."
         )
-    chosen = _chosen(system, coordinates, int(v.shape[0]), rank, others)
-    return _linearize(system, q, v, t, rank, rank - others, at_rest, chosen)
+    return first, first
+
+
+def _known_tree(tree: Any) -> Any:
+    """The numbers of a tree, derivatives aside; None where only a compiled program knows them."""
+    leaves, structure = jax.tree.flatten(tree)
+    found = [known(x) if eqx.is_array(x) or is_traced(x) else x for x in leaves]
+    return None if any(x is None for x in found) else structure.unflatten(found)
+
+
+def _steady(
+    system: System, t: Any, q: Any, v: Any, rank: int, rows: Any, here: Variation, bases: Bases
+) -> tuple[Frame | None, bool]:
+    """The frame in which a motion is steady, None at rest; and whether the system changes."""
+    speed = known(v)
+    if speed is not None and np.max(np.abs(speed), initial=0.0) == 0 and is_traced((system, q, t)):
+        return None, False
+    found = _known_tree((system, t, q, v, here, bases))
+    if found is None:
+        raise TypeError(
+            "linearize: whether a motion is steady depends on numbers that a compiled program does "
+            "not know beforehand. Call it outside of jax.jit, or give an Equilibrium."
+        )
+    system, t, q, v, here, bases = found
+    if bases.positions.shape[1] + bases.velocities.shape[1] == 0:
+        return None, False
+    if np.max(np.abs(v), initial=0.0) <= _SLOW:
+        return None, _changing(system, float(t), q, v, rank, here)
+    frame = steady_frame(system, float(t), q, v, rank, rows[0], here, bases)
+    if isinstance(frame, Unsteady):
+        raise ValueError(
+            f"linearize: the motion is not steady: seen from no frame does it stand still, for "
+            f"{frame.reason}. Give a steady motion or an equilibrium; for a motion that repeats "
+            "use hx.floquet."
+        )
+    return frame, False
+
+
+def _changing(
+    system: System, t: float, q: np.ndarray, v: np.ndarray, rank: int, here: Variation
+) -> bool:
+    """Whether the matrices of a state at rest change with time alone."""
+    size = [np.max(np.abs(x), initial=0.0) for x in (here.by_position, here.by_velocity)]
+    rate = np.sqrt(size[0] / np.min(np.diag(here.mass))) + size[1] / np.min(np.diag(here.mass))
+    for s in (0.37, 2.3):
+        later = variation(system, t + s / max(rate, 1e-3), q, v, rank)
+        pairs = ((later.by_position, here.by_position), (later.by_velocity, here.by_velocity))
+        for (x, y), scale in zip(pairs, size, strict=True):
+            if np.max(np.abs(x - y), initial=0.0) > 1e-9 * scale:
+                return True
+    return False
 
 
 _TOO_LARGE = (
@@ -188,98 +281,56 @@ def _chosen(
     return tuple(index)
 
 
-@eqx.filter_jit
-def _linearize(
+def _linearized(
     system: System,
     q: Array,
     v: Array,
-    t: Array,
-    rank: int,
-    holonomic_rank: int,
-    at_rest: bool,
+    here: Variation,
+    bases: Bases,
+    frame: Frame | None,
     chosen: tuple[int, ...] | None,
+    changing: bool,
 ) -> Linearization:
-    tangent = Tangent.of(system, q, t, rank)
-    f = tangent.force(system.force(q, v, t))
-    gamma = jnp.zeros_like(tangent.scale) if at_rest else system.gamma(q, v, t)
-    bound = tangent.inverse @ (tangent.scale * gamma)
-    a = tangent.allowed(f) + bound
-    lam = tangent.smallest(tangent.multipliers(f - bound))
-    a = jnp.zeros_like(v) if at_rest else tangent.displacement(a)
-
-    def balance(step: Array, rate: Array) -> Array:
-        moved = system.retract(q, step)
-        inertia = system.momentum(moved, a)
-        return system.force(moved, v + rate, t) - system.constraint_force(moved, t, lam) - inertia
-
-    zero = jnp.zeros_like(v)
-    by_position, by_velocity = jax.jacfwd(balance, (0, 1))(zero, zero)
-    Zv = tangent.basis()
-    Z = Zv
-    if holonomic_rank != rank:
-        Z = Tangent.of(system, q, t, holonomic_rank, holonomic=True).basis()
+    """The matrices on the bases."""
+    xp = library(here.mass, here.by_position, *bases)
+    Z, Zv, C = bases
     if chosen is not None:
-        Zv = Z = jnp.linalg.solve(Z[jnp.array(chosen, dtype=int)].T, Z.T).T
-    C = jnp.zeros_like(Z) if at_rest else _dragged(system, q, v, t, tangent, Z)
-    M = Zv.T @ system.mass_matrix(q) @ Zv
+        Zv = Z = xp.linalg.solve(Z[np.array(chosen, dtype=int)].T, Z.T).T
+        C = _dragged_again(xp, C, bases.positions, Z)
+    nv = int(v.shape[0])
+    none = np.zeros((nv, nv))
+    frame = Frame(none, none, none) if frame is None else frame
+    by_velocity = here.by_velocity - here.mass @ frame.velocities
+    M = Zv.T @ here.mass @ Zv
     D = -Zv.T @ by_velocity @ Zv
-    K = -Zv.T @ (by_position @ Z + by_velocity @ C)
-    A, B = _state_matrices(system, q, v, Z, Zv, C, M, D, K, at_rest)
-    unbalanced = tangent.lower @ tangent.allowed(f)
-    names = system.velocity_names(int(v.shape[0]))
+    K = -Zv.T @ (here.by_position @ Z + by_velocity @ C)
+    onto = xp.linalg.solve(Z.T @ here.mass @ Z, Z.T @ here.mass)
+    upper = xp.concatenate([onto @ (C - frame.positions @ Z), onto @ Zv], axis=1)
+    lower = xp.linalg.solve(M, xp.concatenate([-K, -D, Zv.T], axis=1))
+    n = Z.shape[1] + Zv.shape[1]
+    names = system.velocity_names(nv)
     return Linearization(
         M=M,
         D=D,
         K=K,
-        A=A,
-        B=B,
+        A=xp.concatenate([upper, lower[:, :n]]),
+        B=xp.concatenate([xp.zeros((Z.shape[1], nv)), lower[:, n:]]),
         basis=Z,
+        velocity_basis=Zv,
+        dragged=C,
         system=system,
         q=q,
         v=v,
-        lam=lam,
-        unbalanced=unbalanced,
+        lam=here.lam,
+        unbalanced=here.unbalanced,
         # what a force is small against: all forces, and those of a displacement by a micrometre
-        scale=jnp.max(jnp.abs(system.force(q, v, t))) + 1e-6 * jnp.max(jnp.abs(by_position)),
+        scale=xp.max(xp.abs(here.force)) + 1e-6 * xp.max(xp.abs(here.by_position)),
+        turning=frame.rate,
+        changing=changing,
         coordinates=None if chosen is None else tuple(names[i] for i in chosen),
     )
 
 
-def _dragged(system: System, q: Array, v: Array, t: Array, tangent: Tangent, Z: Array) -> Array:
-    """C: the velocity that a deviation in position brings with it where the state moves."""
-    change = system.constraint_rate_jacobian(q, v, t) @ Z
-    return -tangent.displacement(tangent.inverse @ (tangent.scale[:, None] * change))
-
-
-def _state_matrices(
-    system: System,
-    q: Array,
-    v: Array,
-    Z: Array,
-    Zv: Array,
-    C: Array,
-    M: Array,
-    D: Array,
-    K: Array,
-    at_rest: bool,
-) -> tuple[Array, Array]:
-    """A and B of d/dt (x, y) = A (x, y) + B u."""
-    metric = system.mass_matrix(q)
-    onto = jnp.linalg.solve(Z.T @ metric @ Z, Z.T @ metric)
-    turning = jnp.zeros((v.shape[0], v.shape[0]))
-    if not at_rest:
-        # the increment that leads from q to q + d changes at this rate when both move
-        turning = jax.jacfwd(lambda d: _increment_velocity(system, q, v, d))(jnp.zeros_like(v))
-    upper = jnp.concatenate([onto @ (turning @ Z + C), onto @ Zv], axis=1)
-    lower = jnp.linalg.solve(M, jnp.concatenate([-K, -D, Zv.T], axis=1))
-    n = Z.shape[1] + Zv.shape[1]
-    A = jnp.concatenate([upper, lower[:, :n]])
-    B = jnp.concatenate([jnp.zeros((Z.shape[1], v.shape[0])), lower[:, n:]])
-    return A, B
-
-
-def _increment_velocity(system: System, q: Array, v: Array, d: Array) -> Array:
-    """The rate of the increment d from q, moving at v, to a neighbour that moves at v as well."""
-    other = system.retract(q, d)
-    rates = (system.qdot(q, v), system.qdot(other, v))
-    return jax.jvp(system.difference, (q, other), rates)[1]
+def _dragged_again(xp: Any, C: Array, old: Array, new: Array) -> Array:
+    """C on the basis `new` of the same deviations."""
+    return C @ xp.linalg.solve(old.T @ old, old.T @ new)

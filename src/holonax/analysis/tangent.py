@@ -16,9 +16,22 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.linalg import solve_triangular
 
 from ..system.base import Array, System
+
+
+def library(*arrays: Any) -> Any:
+    """NumPy for numbers of the host, where nothing has to be compiled; jax.numpy for others."""
+    return np if all(isinstance(x, np.ndarray) for x in arrays) else jnp
+
+
+def _triangular(lower: Any, x: Any, *, transposed: bool = False) -> Any:
+    """L^-1 x or L^-T x."""
+    if library(lower, x) is np:
+        return np.linalg.solve(lower.T if transposed else lower, x)
+    return solve_triangular(lower, x, lower=True, trans=int(transposed))
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -28,6 +41,15 @@ def pseudo_inverse(A: Array, rank: int) -> Array:
     if rank == 0:
         return jnp.zeros(A.shape[::-1], A.dtype)
     u, s, vt = jnp.linalg.svd(A, full_matrices=False)
+    return (vt[:rank].T / s[:rank]) @ u[:, :rank].T
+
+
+def _inverse(A: Any, rank: int) -> Any:
+    if library(A) is jnp:
+        return pseudo_inverse(A, rank)
+    if rank == 0:
+        return np.zeros(A.shape[::-1])
+    u, s, vt = np.linalg.svd(A, full_matrices=False)
     return (vt[:rank].T / s[:rank]) @ u[:, :rank].T
 
 
@@ -53,25 +75,29 @@ class Tangent(eqx.Module):
     rank: int = eqx.field(static=True)
 
     @staticmethod
-    def of(system: System, q: Array, t: Array, rank: int, *, holonomic: bool = False) -> Tangent:
-        """At (q, t), with rows of the given rank: all, or the holonomic ones only."""
-        jacobian = system.jacobian(q, t)
-        if holonomic:
-            jacobian = jacobian[: system.constraint(q, t).shape[0]]
-        lower = jnp.linalg.cholesky(system.mass_matrix(q))
-        rows = solve_triangular(lower, jacobian.T, lower=True).T
-        size = jax.lax.stop_gradient(jnp.linalg.norm(rows, axis=1))
-        scale = 1 / jnp.where(size > 0, size, 1.0)
+    def of(system: System, q: Array, t: Array, rank: int) -> Tangent:
+        """At (q, t), with rows of the given rank."""
+        return Tangent.split(system.mass_matrix(q), system.jacobian(q, t), rank)
+
+    @staticmethod
+    def split(mass: Array, jacobian: Array, rank: int) -> Tangent:
+        """With the matrices M and J."""
+        xp = library(mass, jacobian)
+        lower = xp.linalg.cholesky(mass)
+        rows = _triangular(lower, jacobian.T).T
+        size = xp.linalg.norm(rows, axis=1)
+        size = size if xp is np else jax.lax.stop_gradient(size)
+        scale = 1 / xp.where(size > 0, size, 1.0)
         rows = scale[:, None] * rows
-        return Tangent(jacobian, lower, scale, rows, pseudo_inverse(rows, rank), rank)
+        return Tangent(jacobian, lower, scale, rows, _inverse(rows, rank), rank)
 
     def force(self, f: Array) -> Array:
         """L^-1 f, a force in scaled coordinates: vectors (nv,) or columns (nv, k)."""
-        return solve_triangular(self.lower, f, lower=True)
+        return _triangular(self.lower, f)
 
     def displacement(self, y: Array) -> Array:
         """L^-T y, the displacement or velocity with scaled coordinates y."""
-        return solve_triangular(self.lower, y, lower=True, trans=1)
+        return _triangular(self.lower, y, transposed=True)
 
     def allowed(self, y: Array) -> Array:
         """P y: what the constraints allow of a scaled vector."""
@@ -85,7 +111,7 @@ class Tangent(eqx.Module):
         """Of all multipliers that exert the same forces J^T lam, those of least norm."""
         if self.rank == self.jacobian.shape[0]:
             return lam
-        return pseudo_inverse(self.jacobian.T, self.rank) @ (self.jacobian.T @ lam)
+        return _inverse(self.jacobian.T, self.rank) @ (self.jacobian.T @ lam)
 
     def correction(self, residual: Array) -> Array:
         """The smallest displacement d, in the mass metric, with J d = residual."""
@@ -99,11 +125,11 @@ class Tangent(eqx.Module):
         return self.displacement(self.allowed(self._frozen_basis()))
 
     def _frozen_basis(self) -> Array:
-        nv = self.rows.shape[1]
+        xp = library(self.rows)
         if self.rank == 0:
-            return jnp.eye(nv)
-        rows = jax.lax.stop_gradient(self.rows)
-        return jnp.linalg.svd(rows, full_matrices=True)[2][self.rank :].T
+            return xp.eye(self.rows.shape[1])
+        rows = self.rows if xp is np else jax.lax.stop_gradient(self.rows)
+        return xp.linalg.svd(rows, full_matrices=True)[2][self.rank :].T
 
     def frozen_split(self) -> tuple[Array, Array]:
         """(Z^T, U^T D): what takes a force to its allowed part, (nv - rank, nv), and constraint

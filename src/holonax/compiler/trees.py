@@ -26,20 +26,21 @@ def described(tree: Any) -> Any:
     if kind in _PLAIN:
         return {"value": tree}
     if _is_named(kind):
-        return {"named": _name(kind), "parts": [described(x) for x in tree]}
+        return {"named": name_of(kind), "parts": [described(x) for x in tree]}
     if kind in (tuple, list):
         return {kind.__name__: [described(x) for x in tree]}
     if kind is dict and all(isinstance(key, str) for key in tree):
         return {"dict": {key: described(tree[key]) for key in sorted(tree)}}  # as JAX orders them
     if isinstance(tree, eqx.Module):
         parts = {f: described(getattr(tree, f)) for f in kind.__dataclass_fields__}  # pyright: ignore
-        return {"module": _name(kind), "parts": parts}
+        return {"module": name_of(kind), "parts": parts}
     if isinstance(tree, (jax.ShapeDtypeStruct, jax.Array, np.ndarray)):
         return "*"
     raise Undescribed(kind.__qualname__)
 
 
-def _name(kind: type) -> str:
+def name_of(kind: type) -> str:
+    """What `class_named` finds a class by; raises `Undescribed` for one of another package."""
     if kind.__module__.partition(".")[0] not in _PACKAGES or "<" in kind.__qualname__:
         raise Undescribed(kind.__qualname__)
     return f"{kind.__module__}:{kind.__qualname__}"
@@ -59,11 +60,11 @@ def rebuilt(description: Any, arrays: Any) -> Any:
         case {"dict": dict(content), **rest} if not rest:
             return {key: rebuilt(x, arrays) for key, x in content.items()}
         case {"named": str(name), "parts": [*parts], **rest} if not rest:
-            kind = _class(name)
+            kind = class_named(name)
             if _is_named(kind) and len(parts) == len(kind._fields):  # pyright: ignore
                 return tuple.__new__(kind, [rebuilt(x, arrays) for x in parts])
         case {"module": str(name), "parts": dict(parts), **rest} if not rest:
-            kind = _class(name)
+            kind = class_named(name)
             if issubclass(kind, eqx.Module) and parts.keys() == kind.__dataclass_fields__.keys():
                 made = object.__new__(kind)
                 for field, x in parts.items():
@@ -77,7 +78,7 @@ def _is_named(kind: type) -> bool:
 
 
 @cache
-def _class(name: str) -> type:
+def class_named(name: str) -> type:
     """A class of ours that trees are made of; nothing else is looked up, let alone called."""
     module, _, path = name.partition(":")
     words = [*module.split("."), *path.split(".")]
@@ -89,6 +90,6 @@ def _class(name: str) -> type:
             found = vars(found)[part]
     except (ImportError, KeyError, TypeError):
         raise Undescribed(name) from None
-    if not isinstance(found, type) or _name(found) != name:
+    if not isinstance(found, type) or name_of(found) != name:
         raise Undescribed(name)
     return found

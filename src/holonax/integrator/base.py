@@ -89,8 +89,8 @@ class SolverStatus(NamedTuple):
     """The state of `StabilizedSolver`: the method's own, why the loop stopped, and when.
 
     `code` is 0 while all is well, 1 for a state that is not finite, 2 for a blow-up, 3 for a step
-    whose equations could not be solved, 6 for one whose projection turned velocities around; `t` is
-    the time of the last good state.
+    whose equations could not be solved, 6 for one whose projection turned velocities around, 7 for
+    one over which a constraint jumps; `t` is the time of the last good state.
     """
 
     method: Any

@@ -224,10 +224,9 @@ class RadauIIA(_RungeKutta):
         start = (-d0 / reach, (y0.v - v0) / reach, y0.z)
         dk, da, dz = newton_step(equations, start, self._scaling(context, start, reach**2))
         error = (reach * dk, reach * da, dz)
-        rtol, atol = context.tolerance
         s = self.stages
-        loose = _LOOSE * (rtol / _LOOSE) ** ((s + 1) / (2 * s - 1))
-        tolerance = context.tolerance._replace(rtol=loose, atol=atol * loose / rtol)
+        loose = _LOOSE * (context.tolerance.rtol / _LOOSE) ** ((s + 1) / (2 * s - 1))
+        tolerance = context.tolerance.loosened(loose)
         return error_by_index(context._replace(tolerance=tolerance), t0 + context.dt, y0, y1, error)
 
 

@@ -137,7 +137,7 @@ class _NewmarkFamily(ImplicitStep):
             change = change - normal.correct(normal.apply(change))
         e = h * h * (c.beta + (c.am - c.af) / 2 - 1 / 6) * change
         size = context.tolerance.size(context.system, y0, y1, (e, e / h))
-        rtol, atol = context.tolerance
+        rtol, atol = context.tolerance.rtol, context.tolerance.absolute.velocity
         first = (c.gamma + c.am - c.af - 0.5) * change
         first = first / (atol + rtol * jnp.max(jnp.maximum(jnp.abs(w0), jnp.abs(w1))))
         return jnp.maximum(size, jnp.mean(first**2))

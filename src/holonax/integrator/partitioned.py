@@ -144,7 +144,9 @@ def partitioned_newmark_step(
 
     def solve(_: Any, w: Array) -> tuple[Array, Any]:
         end = _solve(equations, w, eta, integrator)
-        return end.w, (end.eta, end.done, end.iterations.astype(w.dtype))
+        # as numbers, which have tangents
+        flags = end.done.astype(w.dtype), end.iterations.astype(w.dtype)
+        return end.w, (end.eta, *flags)
 
     def tangent_solve(linear: Any, y: Array) -> Array:
         return lu_solve(lu(jacobian(linear, jnp.zeros_like(y))), y)
@@ -153,6 +155,7 @@ def partitioned_newmark_step(
         w, (eta, done, iterations) = lax.custom_root(
             residual, w, solve, tangent_solve, has_aux=True
         )
+        done = lax.stop_gradient(done) > 0.5
     else:
         eta = equations.dependent(w, eta)
         done, iterations = jnp.all(jnp.isfinite(eta)), jnp.zeros(())

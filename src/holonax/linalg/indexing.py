@@ -66,3 +66,16 @@ def between(pointer: Array, i: Array, body: Callable[[Array, Carry], Carry], sta
 def each(n: int, body: Callable[[Array, Carry], Carry], start: Carry) -> Carry:
     """Run the body for all p from 0 to n."""
     return lax.fori_loop(0, n, lambda p, carry: body(jnp.asarray(p, jnp.int32), carry), start)
+
+
+def last_not_after(knots: Any, t: Any) -> Any:
+    """The index of the last of the rising `knots` that is not after `t`, or 0: a search by halves
+    without a loop, which small programs are compiled with."""
+    size = knots.shape[0]
+    knots = jnp.asarray(knots)
+    index, step = jnp.asarray(0), 1 << max(size - 1, 1).bit_length()
+    while step > 1:
+        step //= 2
+        further = jnp.minimum(index + step, size - 1)
+        index = jnp.where(t >= knots[further], further, index)
+    return index

@@ -1,6 +1,6 @@
 """What the user describes: named bodies, joints and forces."""
 
-from .bodies import Body, ModelError
+from .bodies import Body
 from .inertia import (
     MassProperties,
     box,
@@ -12,6 +12,7 @@ from .inertia import (
     sphere,
     tube,
 )
+from .items import ModelError
 from .model import Model
 
 __all__ = [

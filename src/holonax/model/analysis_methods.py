@@ -1,27 +1,99 @@
-"""Other analyses of a `Model`: each builds the system and its start, then asks.
+"""What one may ask of a `Model`: each builds the system and its start, then asks.
 
-`analysis` is imported by those who ask: a simulation does without.
+A model knows no way to run or to analyse: these methods go through the package's public names, when
+they are called.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from ..consistent import Start
-from ..result import Result
+from .._arguments import check_options, names
 from ..system.mechanism import Mechanism
 
 if TYPE_CHECKING:
-    from ..analysis import Equilibrium, Linearization
+    from .. import Equilibrium, Linearization, Result, Start
+
+Solver = Literal["auto", "dense", "block"]
+
+
+class _Described(Protocol):
+    def system(self, *, solver: Solver = ...) -> Mechanism: ...
+
+    def start_vectors(self) -> tuple[Any, Any]: ...
 
 
 class _Buildable(Protocol):
-    def build(self, *, t: float = ..., hold: Sequence[str] = ...) -> tuple[Mechanism, Start]: ...
+    def build(
+        self,
+        *,
+        t: float = ...,
+        hold: Sequence[str] = ...,
+        hold_velocity: Sequence[str] = ...,
+        released: Sequence[str] = ...,
+        solver: Solver = ...,
+    ) -> tuple[Mechanism, Start]: ...
 
 
 class AnalysisMethods:
-    """Mixin with one method for each analysis that begins at the described configuration."""
+    """Mixin with one method for each question that begins at the described configuration."""
+
+    def build(
+        self: _Described,
+        *,
+        t: float = 0.0,
+        hold: Sequence[str] = (),
+        hold_velocity: Sequence[str] = (),
+        released: Sequence[str] = (),
+        solver: Solver = "auto",
+    ) -> tuple[Mechanism, Start]:
+        """The `System` and a consistent start near the described one.
+
+        `hold` and `hold_velocity` name bodies, or coordinates such as ``"crank.angle"``, that keep
+        their described position or velocity while the others are made consistent. `released` names
+        joints that do not act until an event engages them.
+        """
+        from .. import consistent
+
+        began = time.perf_counter()
+        system = self.system(solver=solver)
+        inactive = names("build", "released", released)
+        if inactive:
+            system = system.with_joints(release=inactive)
+        q, v = self.start_vectors()
+        start = consistent(system, q, v, t=t, hold=hold, hold_velocity=hold_velocity)
+        return system, replace(start, seconds=time.perf_counter() - began)
+
+    def simulate(
+        self: _Buildable,
+        t_end: float,
+        *,
+        dt: float | None = None,
+        t: float = 0.0,
+        hold: Sequence[str] = (),
+        hold_velocity: Sequence[str] = (),
+        released: Sequence[str] = (),
+        solver: Solver = "auto",
+        **options: Any,
+    ) -> Result:
+        """Build and simulate to `t_end` [s]; `dt` and `options` are those of `holonax.simulate`,
+        `solver` that of `system`.
+
+        Without `dt`, a formulation or an integrator the method is chosen by the motion,
+        ``method="auto"``.
+        """
+        from .. import simulate
+
+        check_options(_SIMULATE, options, simulate)
+        if dt is None and not {"formulation", "integrator", "method"} & set(options):
+            options["method"] = "auto"
+        system, start = self.build(
+            t=t, hold=hold, hold_velocity=hold_velocity, released=released, solver=solver
+        )
+        return simulate(system, start, t_end, dt=dt, **options)
 
     def equilibrium(
         self: _Buildable,
@@ -36,7 +108,7 @@ class AnalysisMethods:
 
         `hold` names what keeps its described place while the start is assembled.
         """
-        from ..analysis import equilibrium
+        from .. import equilibrium
 
         system, start = self.build(t=t, hold=hold)
         return equilibrium(system, start, method=method, load_steps=load_steps, tol=tol)
@@ -50,7 +122,7 @@ class AnalysisMethods:
         t: float = 0.0,
     ) -> Result:
         """The motion of a fully driven mechanism from the time `t` on; see `holonax.kinematics`."""
-        from ..analysis import kinematics
+        from .. import kinematics
 
         system, start = self.build(t=t)
         return kinematics(system, start, t_end, dt=dt, times=times)
@@ -69,10 +141,13 @@ class AnalysisMethods:
         See `holonax.linearize`, which takes any other state. `method` and `load_steps` are those of
         `holonax.equilibrium`. Raises a `ValueError` if no equilibrium is found.
         """
-        from ..analysis import equilibrium, linearize
+        from .. import equilibrium, linearize
 
         system, start = self.build(t=t, hold=hold)
         found = equilibrium(system, start, method=method, load_steps=load_steps)
         if not bool(found.success):
             raise ValueError(f"linearize: {found.message}")
         return linearize(system, found, coordinates=coordinates)
+
+
+_SIMULATE: Any = AnalysisMethods.simulate

@@ -1,48 +1,51 @@
-"""Bodies as the user describes them, and where on them things attach."""
+"""Bodies: what the user said of them, and the placed `Body` that joints and forces attach to."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .. import _numbers
 from .._messages import shown
+from .._numbers import as_array, is_traced, namespace
 from ..rotation import perpendicular_axes, quaternion_from_axes
 from .inertia import MassProperties, check_inertia
+from .items import Item, Kind, ModelError, record
 from .units import check_angle
-
-Kind = Literal["planar", "spatial"]
-
-
-class ModelError(ValueError):
-    """Something in the description of a mechanism is wrong; the message names it."""
 
 
 @dataclass(frozen=True)
 class Body:
-    """A rigid body: its frame has its origin at the centre of mass.
+    """A rigid body in the initial configuration.
 
     Made by `Model.body` and `Model.planar_body`; hand it, or its name, to joints and forces.
-    `rotation` is the matrix (2x2 or 3x3) of the initial orientation; `start` and `rate` are its
-    rows of q and v.
+    `position` is that of its frame's origin and `rotation` the matrix (2x2 or 3x3) of its axes;
+    `com` is the centre of mass in the body's coordinates, None where it is the origin. `start` and
+    `rate` are its rows of q and v, which are those of the centre of mass.
     """
 
     name: str
     kind: Kind
-    mass: float
+    mass: Any
     inertia: np.ndarray
     position: np.ndarray
     rotation: np.ndarray
     start: np.ndarray
     rate: np.ndarray
+    com: np.ndarray | None = None
+    is_point: bool = False
 
     @property
     def is_ground(self) -> bool:
         """Whether this is the ground of a plane or of space."""
         return self.name == "ground"
+
+    @property
+    def angle(self) -> Any:
+        """The initial angle of a planar body."""
+        return 0.0 if self.is_ground else self.start[2]
 
     def to_local_point(self, world: np.ndarray) -> np.ndarray:
         """Body coordinates of a world point in the initial configuration."""
@@ -51,6 +54,10 @@ class Body:
     def to_local_direction(self, world: np.ndarray) -> np.ndarray:
         """Body components of a world direction in the initial configuration."""
         return self.rotation.T @ world
+
+    def to_world(self, local: np.ndarray) -> np.ndarray:
+        """A body-fixed point in the world in the initial configuration."""
+        return self.position + self.rotation @ local
 
 
 @dataclass(frozen=True)
@@ -71,16 +78,18 @@ def vector(owner: str, what: str, value: Any, size: int) -> np.ndarray:
     return _numbers.array(owner, what, value, (size,), error=ModelError)
 
 
-def number(owner: str, what: str, value: Any) -> float:
+def number(owner: str, what: str, value: Any) -> Any:
     """`value` as a finite number, or one message that names the owner."""
+    if is_traced(value) and np.shape(value) == ():
+        return as_array(value)
     return _numbers.number(owner, what, value, error=ModelError)
 
 
 def direction(owner: str, what: str, value: Any, size: int = 3) -> np.ndarray:
     """`value` as a unit vector, or one message that names the owner."""
     array = vector(owner, what, value, size)
-    length = np.linalg.norm(array)
-    if length < 1e-12:
+    length = namespace(array).linalg.norm(array)
+    if not is_traced(length) and length < 1e-12:
         raise ModelError(f"{owner}: {what} has no length. Give a direction different from zero.")
     return array / length
 
@@ -89,31 +98,31 @@ def rotation_matrix(owner: str, value: Any) -> np.ndarray:
     """A rotation given as None, a quaternion (scalar first), a matrix, or a rotation vector."""
     if value is None:
         return np.eye(3)
-    array = _numbers.real(value)
-    if array is None:
+    try:
+        array = as_array(value)
+    except (TypeError, ValueError):
         array = np.zeros(0)
-    if array.shape == (4,) and np.all(np.isfinite(array)) and np.linalg.norm(array) > 1e-12:
-        w, x, y, z = array / np.linalg.norm(array)
-        return np.array(
+    xp, traced = namespace(array), is_traced(array)
+    finite = traced or bool(np.all(np.isfinite(array)))
+    if array.shape == (4,) and finite and (traced or np.linalg.norm(array) > 1e-12):
+        w, x, y, z = array / xp.linalg.norm(array)
+        return xp.array(
             [
                 [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
                 [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
                 [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
             ]
         )
-    if array.shape == (3,) and np.all(np.isfinite(array)):
-        angle = np.linalg.norm(array)
-        if angle == 0:
+    if array.shape == (3,) and finite:
+        angle = xp.linalg.norm(array)
+        if not traced and angle == 0:
             return np.eye(3)
-        check_angle(owner, "the angle of rotation", float(angle))
-        e1, e2, n = perpendicular_axes(array)
-        T = np.column_stack([e1, e2, n])
-        c, s = np.cos(angle), np.sin(angle)
-        return T @ np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]]) @ T.T
-    if (
-        array.shape == (3, 3)
-        and np.allclose(array @ array.T, np.eye(3), atol=1e-9)
-        and np.linalg.det(array) > 0
+        check_angle(owner, "the angle of rotation", angle)
+        T = xp.column_stack(perpendicular_axes(array))
+        c, s, o = xp.cos(angle), xp.sin(angle), 0.0 * angle
+        return T @ xp.array([[c, -s, o], [s, c, o], [o, o, o + 1]]) @ T.T
+    if array.shape == (3, 3) and (
+        traced or (np.allclose(array @ array.T, np.eye(3), atol=1e-9) and np.linalg.det(array) > 0)
     ):
         return array
     raise ModelError(
@@ -122,191 +131,171 @@ def rotation_matrix(owner: str, value: Any) -> np.ndarray:
     )
 
 
-def _mass_and_inertia(owner: str, mass: Any, inertia: Any, kind: Kind) -> tuple[float, Any]:
-    if isinstance(mass, MassProperties):
-        if inertia is not None:
+# -- records -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class BodyItem(Item):
+    """What spatial and planar bodies share: a mass, which may bring all mass properties."""
+
+    dimension: ClassVar[int]
+
+    mass: Any = None
+    inertia: Any = None
+    _: KW_ONLY
+    com: Any = None
+
+    def __post_init__(self) -> None:
+        solid = self.mass
+        if solid is None:
+            raise ModelError(f"{self.owner}: mass is missing. Give it in kg, or MassProperties.")
+        if isinstance(solid, MassProperties):
+            for what in ("inertia", "com"):
+                if getattr(self, what) is not None:
+                    raise ModelError(
+                        f"{self.owner}: {what} is given twice. Leave it out beside MassProperties."
+                    )
+            for what, value in self._of(solid).items():
+                object.__setattr__(self, what, value)
+        super().__post_init__()
+        if self.inertia is None:
             raise ModelError(
-                f"{owner}: inertia is given twice. Leave it out beside MassProperties."
+                f"{self.owner}: inertia is missing. Give the moment(s) of inertia about the centre "
+                "of mass, or MassProperties such as hx.box(...)."
             )
-        if np.linalg.norm(mass.com) > 1e-9 * max(1.0, float(np.max(np.abs(mass.inertia)))):
-            raise ModelError(
-                f"{owner}: the mass properties have their centre of mass at "
-                f"{np.asarray(mass.com).tolist()}, but a body's frame has its origin there. Use "
-                "properties.moved(-properties.com) and place the body at its centre of mass."
-            )
-        return mass.planar() if kind == "planar" else (mass.mass, mass.inertia)
-    if inertia is None:
-        raise ModelError(
-            f"{owner}: inertia is missing. Give the moment(s) of inertia about the centre of mass, "
-            "or MassProperties such as hx.box(...)."
-        )
-    return mass, inertia
 
-
-def _read(owner: str, what: str, value: Any) -> np.ndarray:
-    """`value` as an array of numbers; its shape and signs are for `check_inertia`."""
-    array = _numbers.real(value)
-    if array is None:
-        raise ModelError(
-            f"{owner}: {what}={shown(value)} is not made of real numbers. Give numbers, or "
-            "MassProperties such as hx.box(...) as the mass."
-        )
-    return array
-
-
-def spatial_body(
-    name: str,
-    mass: Any,
-    inertia: Any,
-    position: Any,
-    rotation: Any,
-    velocity: Any,
-    angular_velocity: Any,
-) -> Body:
-    """A validated spatial body; angular velocity in world axes."""
-    owner = f"body {name!r}"
-    mass, inertia = _mass_and_inertia(owner, mass, inertia, "spatial")
-    mass, inertia = _read(owner, "mass", mass), _read(owner, "inertia", inertia)
-    if inertia.shape == (3,):
-        inertia = np.diag(inertia)
-    try:
-        check_inertia(name, mass, inertia)
-    except ValueError as error:
-        raise ModelError(str(error)) from None
-    A = rotation_matrix(owner, rotation)
-    r = vector(owner, "position", position, 3)
-    v = vector(owner, "velocity", velocity, 3)
-    w = A.T @ vector(owner, "angular_velocity", angular_velocity, 3)
-    J = np.array(
-        [inertia[0, 0], inertia[1, 1], inertia[2, 2], inertia[0, 1], inertia[0, 2], inertia[1, 2]]
-    )
-    start = np.concatenate([r, quaternion_from_axes(A)])
-    return Body(name, "spatial", float(mass), J, r, A, start, np.concatenate([v, w]))
-
-
-def planar_body(
-    name: str,
-    mass: Any,
-    inertia: Any,
-    position: Any,
-    angle: Any,
-    velocity: Any,
-    angular_velocity: Any,
-) -> Body:
-    """A validated planar body."""
-    owner = f"body {name!r}"
-    mass, inertia = _mass_and_inertia(owner, mass, inertia, "planar")
-    mass, inertia = _read(owner, "mass", mass), _read(owner, "inertia", inertia)
-    try:
-        check_inertia(name, mass, inertia, planar=True)
-    except ValueError as error:
-        raise ModelError(str(error)) from None
-    theta = number(owner, "angle", angle)
-    check_angle(owner, "angle", theta)
-    r = vector(owner, "position", position, 2)
-    v = vector(owner, "velocity", velocity, 2)
-    w = number(owner, "angular_velocity", angular_velocity)
-    c, s = np.cos(theta), np.sin(theta)
-    return Body(
-        name,
-        "planar",
-        float(mass),
-        np.array([float(inertia)]),
-        r,
-        np.array([[c, -s], [s, c]]),
-        np.array([*r, theta]),
-        np.array([*v, w]),
-    )
-
-
-def attachment_points(
-    owner: str, bodies: Sequence[Body], at: Any, given: Sequence[Any], labels: Sequence[str]
-) -> list[np.ndarray]:
-    """Body-fixed points: from one world point `at`, or given in each body's own coordinates.
-
-    A point given for one body only is carried over to the others in the initial configuration;
-    with nothing given the bodies' origins are taken.
-    """
-    d = 2 if bodies[0].kind == "planar" else 3
-    if at is not None:
-        if any(x is not None for x in given):
-            raise ModelError(
-                f"{owner}: its place is given twice. Use either at= (world, initial configuration) "
-                f"or {' and '.join(labels)} (body coordinates)."
-            )
-        world = vector(owner, "at", at, d)
-        return [body.to_local_point(world) for body in bodies]
-    local = [
-        None if x is None else vector(owner, label.rstrip("="), x, d)
-        for x, label in zip(given, labels, strict=True)
-    ]
-    if all(x is None for x in local):
-        raise ModelError(
-            f"{owner}: its place is missing. Give at= (a world point of the initial configuration) "
-            f"or {' and '.join(labels)} (body coordinates)."
-        )
-    known = next(i for i, x in enumerate(local) if x is not None)
-    world = bodies[known].position + bodies[known].rotation @ local[known]
-    return [
-        body.to_local_point(world) if x is None else x
-        for body, x in zip(bodies, local, strict=True)
-    ]
-
-
-def attachment_axes(
-    owner: str, bodies: Sequence[Body], axis: Any, given: Sequence[Any], labels: Sequence[str]
-) -> list[np.ndarray]:
-    """Body-fixed triads (columns e1, e2, axis), the same in space in the initial configuration.
-
-    From a world direction `axis`, or from directions in body coordinates; with the latter given
-    for several bodies their axes need not agree yet (assembly will turn the bodies), and each triad
-    is turned about its own axis to lie as close to the first as it can.
-    """
-    d = 2 if bodies[0].kind == "planar" else 3
-    if axis is not None:
-        if any(x is not None for x in given):
-            raise ModelError(
-                f"{owner}: its axis is given twice. Use either axis= (world, initial "
-                f"configuration) or {' and '.join(labels)} (body axes)."
-            )
-        world = _triad(direction(owner, "axis", axis, d))
-        return [body.rotation.T @ world for body in bodies]
-    local = [
-        None if x is None else direction(owner, label.rstrip("="), x, d)
-        for x, label in zip(given, labels, strict=True)
-    ]
-    if all(x is None for x in local):
-        raise ModelError(
-            f"{owner}: its axis is missing. Give axis= (a world direction of the initial "
-            f"configuration) or {' and '.join(labels)} (body axes)."
-        )
-    known, first = next((i, x) for i, x in enumerate(local) if x is not None)
-    base = _triad(first)
-    world = bodies[known].rotation @ base
-    out = []
-    for i, (body, x) in enumerate(zip(bodies, local, strict=True)):
-        if i == known:
-            out.append(base)
-        elif x is None:
-            out.append(body.rotation.T @ world)
+    def _of(self, solid: MassProperties) -> dict[str, Any]:
+        """The fields that mass properties bring."""
+        size = np.sqrt(np.max(solid.inertia) / solid.mass) if solid.mass > 0 else 0.0
+        com = solid.com[: self.dimension]
+        if solid.mass > 0 and not np.any(solid.inertia):
+            inertia = "point"
         else:
-            out.append(triad_near(x, body.rotation.T @ world))
-    return out
+            inertia = solid.inertia if self.dimension == 3 else solid.planar()[1]
+        offset = np.linalg.norm(com) > 1e-12 * size  # else it is at the origin up to rounding
+        return {"mass": solid.mass, "inertia": inertia, "com": com if offset else None}
+
+    def placed(self) -> Body:
+        """The body in the initial configuration."""
+        raise NotImplementedError
+
+    def _checked(self) -> tuple[Any, Any, bool]:
+        """Mass, inertia (a number or a matrix) and whether it is a point mass."""
+        planar = self.dimension == 2
+        is_point = isinstance(self.inertia, str) and self.inertia == "point"
+        mass = self._numbers("mass", self.mass)
+        if is_point:  # it keeps its orientation, so that any inertia will do
+            J = mass * (np.ones(()) if planar else np.eye(3)) if mass.shape == () else mass
+        else:
+            J = self._numbers("inertia", self.inertia)
+        if not planar and J.shape == (3,):
+            J = namespace(J).diag(J)
+        if is_traced(mass, J):
+            return mass, J, is_point
+        try:
+            check_inertia(self.name, mass, J, planar=planar)
+        except ValueError as error:
+            raise ModelError(str(error)) from None
+        return float(mass), J, is_point
+
+    def _numbers(self, what: str, value: Any) -> Any:
+        """`value` as an array of numbers; its shape and signs are for `check_inertia`."""
+        try:
+            return as_array(value)
+        except (TypeError, ValueError):
+            raise ModelError(
+                f"{self.owner}: {what}={shown(value)} is not made of real numbers. Give numbers, "
+                "or MassProperties such as hx.box(...) as the mass."
+            ) from None
+
+    def _com(self) -> Any:
+        return None if self.com is None else vector(self.owner, "com", self.com, self.dimension)
 
 
-def _triad(axis: np.ndarray) -> np.ndarray:
-    """Columns (e1, e2, axis) in space; (axis, normal) in the plane."""
-    if axis.shape == (2,):
-        return np.array([[axis[0], -axis[1]], [axis[1], axis[0]]])
-    return np.column_stack(perpendicular_axes(axis))
+@record("body", "body")
+class SpatialBody(BodyItem):
+    """Add a spatial rigid body.
+
+    **Arguments:**
+
+    - `mass`: [kg], or `MassProperties` such as ``hx.box(...)``, which bring the inertia and the
+      centre of mass.
+    - `inertia`: [kg m^2] about the centre of mass in body axes, (3,) or (3, 3); or ``"point"``, as
+      ``hx.point_mass(...)`` brings it: it keeps its orientation and is held at its centre.
+    - `com`: the centre of mass in the body's coordinates [m]; by default their origin.
+    - `position`, `rotation`: initial pose of the body's frame; the rotation as quaternion (scalar
+      first), matrix or rotation vector.
+    - `velocity` [m/s] of the origin and `angular_velocity` [rad/s], both in world axes.
+    """
+
+    dimension = 3
+
+    _: KW_ONLY
+    position: Any = (0.0, 0.0, 0.0)
+    rotation: Any = None
+    velocity: Any = (0.0, 0.0, 0.0)
+    angular_velocity: Any = (0.0, 0.0, 0.0)
+
+    def placed(self) -> Body:
+        """The body in the initial configuration; its angular velocity is kept in body axes."""
+        owner = self.owner
+        mass, J, is_point = self._checked()
+        A = rotation_matrix(owner, self.rotation)
+        r = vector(owner, "position", self.position, 3)
+        v = vector(owner, "velocity", self.velocity, 3)
+        spin = vector(owner, "angular_velocity", self.angular_velocity, 3)
+        xp, com = namespace(J, A, r, v, spin, self.com), self._com()
+        _check_point(owner, is_point, spin)
+        J = xp.array([J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]])
+        centre, speed = r, v
+        if com is not None:
+            centre, speed = r + A @ com, v + xp.cross(spin, A @ com)
+        start = xp.concatenate([centre, quaternion_from_axes(A)])
+        rate = xp.concatenate([speed, A.T @ spin])
+        return Body(self.name, "spatial", mass, J, r, A, start, rate, com, is_point)
 
 
-def triad_near(axis: np.ndarray, near: np.ndarray) -> np.ndarray:
-    """A triad along `axis`, turned about it so that it is close to the triad `near`."""
-    if axis.shape == (2,):
-        return _triad(axis)
-    e1, e2 = (e - axis * (axis @ e) for e in near.T[:2])
-    if np.linalg.norm(e1) < 0.5:  # then e2 is nearly normal to the axis
-        e1 = np.cross(e2, axis)
-    e1 = e1 / np.linalg.norm(e1)
-    return np.column_stack([e1, np.cross(axis, e1), axis])
+@record("planar_body", "body")
+class PlanarBody(BodyItem):
+    """Add a planar rigid body (x, y, angle).
+
+    `inertia` is the moment about the centre of mass [kg m^2], or ``"point"``; `com` the centre of
+    mass in the body's coordinates [m], by default their origin. `position` and `velocity` are those
+    of the origin; units are SI, angles in rad.
+    """
+
+    dimension = 2
+
+    _: KW_ONLY
+    position: Any = (0.0, 0.0)
+    angle: float = 0.0
+    velocity: Any = (0.0, 0.0)
+    angular_velocity: float = 0.0
+
+    def placed(self) -> Body:
+        """The body in the initial configuration."""
+        owner = self.owner
+        mass, J, is_point = self._checked()
+        theta = number(owner, "angle", self.angle)
+        check_angle(owner, "angle", theta)
+        r = vector(owner, "position", self.position, 2)
+        v = vector(owner, "velocity", self.velocity, 2)
+        w = number(owner, "angular_velocity", self.angular_velocity)
+        _check_point(owner, is_point, w)
+        xp, com = namespace(J, r, theta, v, w, self.com), self._com()
+        c, s = xp.cos(theta), xp.sin(theta)
+        A = xp.array([[c, -s], [s, c]])
+        centre, speed = r, v
+        if com is not None:
+            arm = A @ com
+            centre, speed = r + arm, v + w * xp.array([-arm[1], arm[0]])
+        start, rate = xp.array([*centre, theta]), xp.array([*speed, w])
+        return Body(self.name, "planar", mass, J[None], r, A, start, rate, com, is_point)
+
+
+def _check_point(owner: str, is_point: bool, spin: Any) -> None:
+    if is_point and not is_traced(spin) and np.any(spin):
+        raise ModelError(
+            f"{owner}: angular_velocity={shown(np.asarray(spin).tolist())} means nothing for a "
+            "point mass, which does not turn. Leave it out, or give inertia."
+        )

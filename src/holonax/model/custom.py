@@ -7,119 +7,143 @@ joints that share it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._arguments import several
 from .._messages import explained, shown
-from .._numbers import tree
+from .._numbers import is_traced, tree
 from ..system.elements import Constraint, Element, Group, RateConstraint, Table, group_rows
-from ..system.frames import Frame, PlanarFrame
-from .bodies import Body, ModelError
-from .description import Attachment, Description
+from ..system.frames import Frame, PlanarFrame, at_origins
+from .attachment import Attached, Attachment
+from .bodies import Body
+from .items import JointItem, ModelError, record
 
 Function = Callable[..., Any]
 
 
-def _rows(function: Function, parameters: Any, frames: Sequence[Any], t: Any) -> tuple[Any, ...]:
-    """Every number `function` returns, each over all elements of the group."""
-
-    def one(parameters: Any, frames: Any) -> Any:
-        own = () if parameters is None else (parameters,)
-        leaves = jax.tree.leaves(function(*frames, t, *own))
-        return jnp.concatenate([jnp.ravel(jnp.asarray(x, dtype=float)) for x in leaves])
-
-    return tuple(jax.vmap(one, out_axes=1)(parameters, list(frames)))
+def checked_parameters(owner: str, parameters: Any) -> Any:
+    """The parameters of a user's function as arrays; traced ones pass."""
+    return tree(owner, "parameters", parameters, error=ModelError)
 
 
-class CustomJoint(Constraint):
+class _UserRows(eqx.Module):
+    """A user's function, its parameters, and where the bodies' coordinates begin."""
+
+    parameters: Any
+    origins: Any
+    function: Function = eqx.field(static=True)
+
+    def rows(self, frames: Sequence[Any], t: Any) -> tuple[Any, ...]:
+        """Every number the function returns, each over all elements of the group."""
+
+        def one(parameters: Any, frames: Any) -> Any:
+            own = () if parameters is None else (parameters,)
+            leaves = jax.tree.leaves(self.function(*frames, t, *own))
+            return jnp.concatenate([jnp.ravel(jnp.asarray(x, dtype=float)) for x in leaves])
+
+        return tuple(jax.vmap(one, out_axes=1)(self.parameters, at_origins(frames, self.origins)))
+
+
+class UserConstraint(Constraint):
     """A holonomic constraint from a user's residual."""
 
-    parameters: Any
-    function: Function = eqx.field(static=True)
+    user: _UserRows
 
     def residual(self, *frames: Any, t: Any) -> Any:
-        return _rows(self.function, self.parameters, frames, t)
+        return self.user.rows(frames, t)
 
 
-class CustomRateJoint(RateConstraint):
+class UserRateConstraint(RateConstraint):
     """A non-holonomic constraint from a user's function, linear in velocities."""
 
-    parameters: Any
-    function: Function = eqx.field(static=True)
+    user: _UserRows
 
     def rate(self, *frames: Any, t: Any) -> Any:
-        return _rows(self.function, self.parameters, frames, t)
+        return self.user.rows(frames, t)
 
 
-class CustomMethods(Description):
-    """Mixin with the joints a user writes."""
+@dataclass(frozen=True, repr=False)
+class UserJoint(JointItem):
+    """What the joints a user writes share."""
 
-    def custom_joint(
-        self, name: str, bodies: Sequence[Any], residual: Function, parameters: Any = None
-    ) -> str:
-        """A joint of your own between any number of bodies: as many rows as numbers returned.
+    touches: ClassVar[tuple[str, ...]] = ("bodies",)
+    makes: ClassVar[Any]
 
-        **Arguments:**
-
-        - `bodies`: the bodies it connects, the ground among them if need be.
-        - `residual`: ``residual(*frames, t)``, or ``residual(*frames, t, parameters)``, of one
-          frame for each body: what must vanish, as scalars, vectors or any nesting of them [SI].
-          A frame has the position `r`, the axes `A`, and ``point(s)``, the world position of the
-          body-fixed point `s`, written with `Vec2` and `Vec3`; ``.array()`` of a vector gives a
-          JAX array. It may not use velocities, and must be written with `jax.numpy`.
-        - `parameters`: numbers or arrays, nested as you like, that may be traced and
-          differentiated. Joints that share one function object are compiled as one group.
-
-        Everything else (G, gamma, reactions) follows by differentiation.
-        """
-        what = "custom joint"
-        return self._custom(what, name, bodies, residual, parameters, CustomJoint)
-
-    def custom_rate_joint(
-        self, name: str, bodies: Sequence[Any], rate: Function, parameters: Any = None
-    ) -> str:
-        """A non-holonomic joint of your own: as many rows as numbers returned.
-
-        As `custom_joint`, with ``rate(*frames, t)`` or ``rate(*frames, t, parameters)`` linear in
-        the frames' velocities: `v` [m/s, world axes], `w` [rad/s, body axes] and ``velocity(s)``
-        of the body-fixed point `s`.
-        """
-        what = "custom rate joint"
-        return self._custom(what, name, bodies, rate, parameters, CustomRateJoint)
-
-    def _custom(
-        self, what: str, name: str, bodies: Any, function: Any, parameters: Any, make: Any
-    ) -> str:
-        if isinstance(bodies, (str, Body)):
-            bodies = (bodies,)
-        bodies = several(what, "bodies", bodies, "bodies", error=ModelError)
-        group = self._attach(what, name, bodies)
+    def _attached(self, there: Attachment, function: Any, parameters: Any) -> Attached:
         if not callable(function):
             raise ModelError(
-                f"{group.owner}: {shown(function)} is not a function. Give one of frames and time."
+                f"{self.owner}: {shown(function)} is not a function. Give one of frames and time."
             )
-        numbers = tree(group.owner, "parameters", parameters, error=ModelError)
-        element = make(numbers, function)
-        _check(group, element)
-        return self._joint(group, [element], point=np.zeros(group.size))
+        numbers = checked_parameters(self.owner, parameters)
+        element = self.makes(_UserRows(numbers, there.origins(), function))
+        if not is_traced(numbers, *((b.start, b.rate, b.com) for b in there.bodies)):
+            _check(there, element)
+        return there.attached([element], point=np.zeros(there.size))
 
 
-def _check(attachment: Attachment, element: CustomJoint | CustomRateJoint) -> None:
+@record("custom_joint", "custom joint")
+class CustomJoint(UserJoint):
+    """A joint of your own between any number of bodies: as many rows as numbers returned.
+
+    **Arguments:**
+
+    - `bodies`: the bodies it connects, the ground among them if need be.
+    - `residual`: ``residual(*frames, t)``, or ``residual(*frames, t, parameters)``, of one frame
+      for each body: what must vanish, as scalars, vectors or any nesting of them [SI]. A frame has
+      the position `r`, the axes `A`, and ``point(s)``, the world position of the body-fixed point
+      `s`, written with `Vec2` and `Vec3`; ``.array()`` of a vector gives a JAX array. It may not
+      use velocities, and must be written with `jax.numpy`.
+    - `parameters`: numbers or arrays, nested as you like, that may be traced and differentiated.
+      Joints that share one function object are compiled as one group.
+
+    Everything else (G, gamma, reactions) follows by differentiation.
+    """
+
+    makes = UserConstraint
+
+    bodies: Any
+    residual: Function
+    parameters: Any = None
+
+    def attach(self, there: Attachment) -> Attached:
+        return self._attached(there, self.residual, self.parameters)
+
+
+@record("custom_rate_joint", "custom rate joint")
+class CustomRateJoint(UserJoint):
+    """A non-holonomic joint of your own: as many rows as numbers returned.
+
+    As `custom_joint`, with ``rate(*frames, t)`` or ``rate(*frames, t, parameters)`` linear in the
+    frames' velocities: `v` [m/s, world axes], `w` [rad/s, body axes] and ``velocity(s)`` of the
+    body-fixed point `s`.
+    """
+
+    makes = UserRateConstraint
+
+    bodies: Any
+    rate: Function
+    parameters: Any = None
+
+    def attach(self, there: Attachment) -> Attached:
+        return self._attached(there, self.rate, self.parameters)
+
+
+def _check(attachment: Attachment, element: Any) -> None:
     """Refuse a function that cannot be a constraint, judged in the initial configuration."""
     owner = attachment.owner
-    what = "residual" if isinstance(element, CustomJoint) else "rate"
-    frames = [_start_frame(body) for body in attachment.bodies]
+    what = "residual" if isinstance(element, UserConstraint) else "rate"
+    user, frames = element.user, [_start_frame(body) for body in attachment.bodies]
     time = jnp.zeros(())
     try:
-        hash(element.function)
-        single = jax.tree.map(lambda x: jnp.asarray(x)[0], frames)
-        own = () if element.parameters is None else (element.parameters,)
-        returned = jax.tree.leaves(element.function(*single, time, *own))
+        hash(user.function)
+        single = jax.tree.map(lambda x: jnp.asarray(x)[0], at_origins(frames, user.origins))
+        own = () if user.parameters is None else (user.parameters,)
+        returned = jax.tree.leaves(user.function(*single, time, *own))
         if not returned:
             raise ModelError(f"{owner}: its {what} returns nothing. Return what must vanish.")
         group = _group_of_one(element, attachment, frames)
@@ -132,7 +156,7 @@ def _check(attachment: Attachment, element: CustomJoint | CustomRateJoint) -> No
         arguments = ", ".join([*(f"frame {b.name!r}" for b in attachment.bodies), "t"])
         raise ModelError(
             f"{owner}: its {what} fails: {reason} It is called with "
-            f"({arguments}{', parameters' if element.parameters is not None else ''}) and must be "
+            f"({arguments}{', parameters' if user.parameters is not None else ''}) and must be "
             "written with jax.numpy."
         ) from None
     if not (np.all(np.isfinite(value)) and np.all(np.isfinite(rows))):
@@ -148,7 +172,7 @@ def _check(attachment: Attachment, element: CustomJoint | CustomRateJoint) -> No
         again = np.array(group.jacobian(moved, time))
         idle &= np.all(again[bodies] == 0.0, axis=(0, 2, 3))
     if np.any(idle):
-        on = "positions" if isinstance(element, CustomJoint) else "velocities"
+        on = "positions" if isinstance(element, UserConstraint) else "velocities"
         raise ModelError(
             f"{owner}: component {np.argmax(idle)} of its {what} does not depend on the {on} of "
             "its bodies, so it constrains nothing. Remove it, or use the frames it is given."
@@ -164,7 +188,7 @@ def _check_velocities(owner: str, element: Any, group: Group, frames: Any, time:
 
     free, once, twice = at(0.0), at(1.0), at(2.0)
     size = max(np.max(np.abs([free, once, twice])), 1e-300)
-    if isinstance(element, CustomJoint):
+    if isinstance(element, UserConstraint):
         if not np.max(np.abs(once - free)) <= 1e-9 * size:
             raise ModelError(
                 f"{owner}: its residual depends on velocities. Use custom_rate_joint for a "
@@ -186,7 +210,7 @@ def _group_of_one(element: Element, attachment: Attachment, frames: Sequence[Any
     stacked = jax.tree.map(lambda x: jnp.asarray(x, dtype=float)[None], element)
     rows = group_rows(element, type(frames[0]), len(frames))
     nodes = tuple(Table.of((i,)) for i in range(len(frames)))
-    return Group(stacked, nodes, (attachment.name,), rows)
+    return Group(stacked, nodes, (attachment.item.name,), rows)
 
 
 def _nudged(frame: Any, i: int) -> Any:

@@ -1,28 +1,28 @@
 """Drivers: an angle, a distance, a displacement or a coordinate prescribed as a function of time.
 
 Each is one constraint row g(q, t) = measured - target(t); its multiplier is the torque or force
-the drive needs.
+the drive needs. A prescribed motion is a function of the time t [s], written with `jax.numpy` and
+twice differentiable, or a number for a constant. Drivers that share one function object are
+compiled as one group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._messages import explained, listed, shown
-from ..rotation import Vec2, Vec3
+from .._messages import explained, shown
+from .._numbers import is_traced
 from ..rotation.vectors import Scalar
-from ..system.elements import Constraint, Element
-from ..system.frames import Frame, PlanarFrame
-from .bodies import ModelError, number, triad_near
-from .description import Attachment, Description, Item
-from .joints import Cylindrical, Prismatic, Revolute, Screw, turn_between, wrapped
-from .planar_joints import PlanarPrismatic, PlanarRevolute
+from .attachment import Attached, Attachment
+from .items import ModelError, OnJoint, record
+from .joint import Joint, Place, PointJoint, Residual, stretch, turn_between, wrapped
 from .units import check_angle
 
 Motion = Callable[[Any], Any] | float
@@ -38,10 +38,11 @@ class Target(eqx.Module):
         return self.offset if self.function is None else self.offset + self.function(t)
 
     @staticmethod
-    def of(owner: str, what: str, motion: Any, start: float = 0.0) -> Target:
+    def of(there: Attachment, what: str, motion: Any, start: Any = 0.0) -> Target:
         """From a function of time or a number, both counted from the value `start`."""
+        owner = there.owner
         if not callable(motion):
-            constant = number(owner, what, motion)
+            constant = there.number(what, motion)
             if what == "angle":
                 check_angle(owner, what, constant)
             return Target(start + constant, None)
@@ -50,7 +51,7 @@ class Target(eqx.Module):
             hash(motion)
             jax.eval_shape(motion, jnp.zeros(()))
             returned = motion(jnp.zeros(()))
-            value = np.asarray(returned, dtype=float)
+            value = np.zeros(()) if is_traced(returned) else np.asarray(returned, dtype=float)
         except Exception as error:
             message = f"{owner}: {what} cannot be used: {explained(error)} {remedy}"
             raise ModelError(message) from None
@@ -63,251 +64,180 @@ class Target(eqx.Module):
         return Target(start, motion)
 
 
-class DriveAngle(Constraint):
-    """The angle that takes e1 of a to f1 of b about e1 x e2, less whole turns (1 row)."""
+@dataclass(frozen=True, repr=False)
+class JointDriver(OnJoint, Joint):
+    """A driver of a joint, or of two bodies."""
 
-    e1: Vec3
-    e2: Vec3
-    f1: Vec3
-    target: Target
+    touches: ClassVar[tuple[str, ...]] = ("a", "b")
+    verb: ClassVar[str] = "drive"
 
-    def residual(self, a: Frame, b: Frame, *, t: Any) -> Any:
-        return (wrapped(turn_between(a, b, self.e1, self.e2, self.f1) - self.target(t)),)
-
-    @property
-    def drive_unit(self) -> str:
-        return "N m"
+    a: Any = None
+    b: Any = None
 
 
-class PlanarDriveAngle(Constraint):
-    """The angle of b seen from a (1 row)."""
+@record("drive_angle", "angle driver")
+class DriveAngle(JointDriver):
+    """Prescribe the angle [rad] of `b` in `a` about an axis, or that of a joint: 1 row.
 
-    target: Target
-
-    def residual(self, a: PlanarFrame, b: PlanarFrame, *, t: Any) -> Any:
-        return (b.angle - a.angle - self.target(t),)
-
-    @property
-    def drive_unit(self) -> str:
-        return "N m"
-
-
-class DriveDistance(Constraint):
-    """The distance between two points, planar or spatial (1 row); see `Distance`."""
-
-    p: Vec2 | Vec3
-    q: Vec2 | Vec3
-    target: Target
-
-    def residual(self, a: Any, b: Any, *, t: Any) -> Any:
-        d = b.point(self.q) - a.point(self.p)
-        length = self.target(t)
-        return ((d.dot(d) - length * length) / (2 * length),)
-
-    @property
-    def drive_unit(self) -> str:
-        return "N"
-
-
-class DriveTranslation(Constraint):
-    """The displacement of b's point q from a's point p along u of a, planar or spatial (1 row)."""
-
-    p: Vec2 | Vec3
-    q: Vec2 | Vec3
-    u: Vec2 | Vec3
-    target: Target
-
-    def residual(self, a: Any, b: Any, *, t: Any) -> Any:
-        return ((a.A @ self.u).dot(b.point(self.q) - a.point(self.p)) - self.target(t),)
-
-    @property
-    def drive_unit(self) -> str:
-        return "N"
-
-
-class DriveCoordinate(Constraint):
-    """One coordinate of a body: x, y, z of its origin, or a planar body's angle (1 row)."""
-
-    target: Target
-    coordinate: str = eqx.field(static=True)
-
-    def residual(self, body: Any, *, t: Any) -> Any:
-        value = body.angle if self.coordinate == "angle" else getattr(body.r, self.coordinate)
-        return (value - self.target(t),)
-
-    @property
-    def drive_unit(self) -> str:
-        return "N m" if self.coordinate == "angle" else "N"
-
-
-class DriverMethods(Description):
-    """Mixin with one method for each driver.
-
-    A prescribed motion is a function of the time t [s], written with `jax.numpy` and twice
-    differentiable, or a number for a constant. Drivers that share one function object are compiled
-    as one group.
+    The angle is measured from the initial configuration, over any number of turns. Give `joint`,
+    the name of a joint that leaves an axis to turn about (revolute, cylindrical, screw), whose
+    bodies and axis are meant; or two bodies and, in space, an axis they keep (`axis` in the world,
+    or `axis_a`, `axis_b` in body axes).
     """
 
-    def drive_angle(
-        self,
-        name: str,
-        a: Any = None,
-        b: Any = None,
-        *,
-        angle: Motion,
-        joint: str | None = None,
-        axis: Any = None,
-        axis_a: Any = None,
-        axis_b: Any = None,
-    ) -> str:
-        """Prescribe the angle [rad] of `b` in `a` about an axis, or that of a joint: 1 row.
+    needs = ("turn",)
 
-        The angle is measured from the initial configuration, over any number of turns. Give
-        `joint`, the name of a revolute, cylindrical or screw joint whose bodies and axis are
-        meant; or two bodies and, in space, an axis they keep (`axis` in the world, or `axis_a`,
-        `axis_b` in body axes).
-        """
-        item = self._driven("angle driver", name, joint, (a, b), (axis, axis_a, axis_b), _TURNING)
-        if item is not None:
-            a, b = item.bodies
-        pair = self._pair("angle driver", name, a, b)
-        first, second = pair.bodies
-        if pair.kind == "planar":
-            pair.refuse(axis=axis, axis_a=axis_a, axis_b=axis_b)
-            start = 0.0 if second.is_ground else float(second.start[2])
-            start -= 0.0 if first.is_ground else float(first.start[2])
-            element = PlanarDriveAngle(Target.of(pair.owner, "angle", angle, start))
-            return self._drive(pair, element, item)
-        if item is None:
-            ta, tb = pair.axes(axis, axis_a, axis_b)
+    _: KW_ONLY
+    angle: Motion
+    joint: str | None = None
+    axis: Any = None
+    axis_a: Any = None
+    axis_b: Any = None
+
+    def attach(self, there: Attachment) -> Attached:
+        joint = self.on(there.joints)
+        place = {} if joint is None else {"point_a": joint.point_a, "point": joint.point}
+        if there.is_planar:
+            there.refuse(axis=self.axis, axis_a=self.axis_a, axis_b=self.axis_b)
+            start = there.bodies[1].angle - there.bodies[0].angle
+            known = {"target": Target.of(there, "angle", self.angle, start)}
+            return there.attached([Residual.of(self.planar_residual, known, "N m")], **place)
+        if joint is None:
+            ta, tb = there.axes(self.axis, self.axis_a, self.axis_b)
         else:
-            ta = item.axes
-            m = np.array(list(item.parts[0][1].m))  # pyright: ignore[reportAttributeAccessIssue]
-            tb = triad_near(m, second.to_local_direction(first.rotation @ ta))
-        target = Target.of(pair.owner, "angle", angle)
-        element = DriveAngle(*map(Vec3.of, (ta[:, 0], ta[:, 1], tb[:, 0])), target=target)
-        return self._drive(pair, element, item, axes=ta)
+            ta, tb = joint.axes, joint.axes_b
+        vectors = {"e1": ta[:, 0], "e2": ta[:, 1], "f1": tb[:, 0]}
+        known = {name: there.components(x) for name, x in vectors.items()}
+        known["target"] = Target.of(there, "angle", self.angle)
+        return there.attached([Residual.of(self.residual, known, "N m")], axes=ta, **place)
 
-    def drive_distance(
-        self,
-        name: str,
-        a: Any,
-        b: Any,
-        *,
-        distance: Motion,
-        at: Any = None,
-        at_a: Any = None,
-        at_b: Any = None,
-    ) -> str:
-        """Prescribe the distance [m] between a point of `a` and a point of `b`: 1 row.
+    @staticmethod
+    def residual(a: Any, b: Any, *, e1: Any, e2: Any, f1: Any, target: Any, t: Any) -> Any:
+        """The angle that takes e1 of a to f1 of b about e1 x e2, less whole turns."""
+        return (wrapped(turn_between(a, b, e1, e2, f1) - target(t)),)
 
-        The points are given as those of `distance`; the distance must stay positive.
-        """
-        pair = self._pair("distance driver", name, a, b)
-        p, q = pair.ends(at, at_a, at_b)
-        target = Target.of(pair.owner, "distance", distance)
-        start = float(target(jnp.zeros(())))
-        if start <= 0:
-            raise ModelError(f"{pair.owner}: distance is {start:g} at t=0, it must be positive.")
-        vec = Vec2 if pair.kind == "planar" else Vec3
-        element = DriveDistance(vec.of(p), vec.of(q), target)
-        return self._joint(pair, [element], point_a=p, point=q)
+    @staticmethod
+    def planar_residual(a: Any, b: Any, *, target: Any, t: Any) -> Any:
+        """The angle of b seen from a."""
+        return (b.angle - a.angle - target(t),)
 
-    def drive_translation(
-        self,
-        name: str,
-        a: Any = None,
-        b: Any = None,
-        *,
-        displacement: Motion,
-        joint: str | None = None,
-        at: Any = None,
-        at_a: Any = None,
-        at_b: Any = None,
-        axis: Any = None,
-        axis_a: Any = None,
-    ) -> str:
-        """Prescribe how far [m] `b` slides along an axis of `a`, or how far a joint does: 1 row.
 
-        The displacement is measured from the initial configuration. Give `joint`, the name of a
-        prismatic, cylindrical or screw joint; or two bodies, an axis of `a` (`axis` in the world,
-        or `axis_a`) and the point of `b` that is moved along it.
-        """
-        given = (at, at_a, at_b, axis, axis_a)
-        item = self._driven("translation driver", name, joint, (a, b), given, _SLIDING)
-        if item is not None:
-            a, b = item.bodies
-        pair = self._pair("translation driver", name, a, b)
-        if item is None:
-            p, q = pair.points(at, at_a, at_b)
-            (ta,) = pair.axes(axis, axis_a)
+@record("drive_distance", "distance driver")
+class DriveDistance(PointJoint):
+    """Prescribe the distance [m] between a point of `a` and a point of `b`: 1 row.
+
+    The points are given as those of `distance`; the distance must stay positive.
+    """
+
+    _: KW_ONLY
+    distance: Motion
+
+    def attach(self, there: Attachment) -> Attached:
+        p, q = there.ends(self.at, self.at_a, self.at_b)
+        target = Target.of(there, "distance", self.distance)
+        start = target(jnp.zeros(())) if target.function else target.offset
+        if not is_traced(start) and start <= 0:
+            raise ModelError(f"{self.owner}: distance is {start:g} at t=0, it must be positive.")
+        place = Place(there, p, q, more={"target": target})
+        return place.attached(Residual.of(self.residual, place, "N"))
+
+    @staticmethod
+    def residual(a: Any, b: Any, *, p: Any, q: Any, target: Any, t: Any) -> Any:
+        return (stretch(a, b, p, q, target(t)),)
+
+
+@record("drive_translation", "translation driver")
+class DriveTranslation(JointDriver):
+    """Prescribe how far [m] `b` slides along an axis of `a`, or how far a joint does: 1 row.
+
+    The displacement is measured from the initial configuration. Give `joint`, the name of a joint
+    that leaves an axis to slide along (prismatic, cylindrical, screw, pin in a slot); or two
+    bodies, an axis of `a` (`axis` in the world, or `axis_a`) and the point of `b` that is moved
+    along it.
+    """
+
+    needs = ("slide",)
+
+    _: KW_ONLY
+    displacement: Motion
+    joint: str | None = None
+    at: Any = None
+    at_a: Any = None
+    at_b: Any = None
+    axis: Any = None
+    axis_a: Any = None
+
+    def attach(self, there: Attachment) -> Attached:
+        joint = self.on(there.joints)
+        if joint is None:
+            p, q = there.points(self.at, self.at_a, self.at_b)
+            (ta,) = there.axes(self.axis, self.axis_a)
         else:
-            p, q, ta = item.point_a, item.point, item.axes
-        u = ta[:, 0] if pair.kind == "planar" else ta[:, 2]
-        start = float(u @ (pair.seen_from_first(q) - p))
-        target = Target.of(pair.owner, "displacement", displacement, start)
-        vec = Vec2 if pair.kind == "planar" else Vec3
-        element = DriveTranslation(vec.of(p), vec.of(q), vec.of(u), target)
-        return self._joint(pair, [element], point_a=p, point=q, axes=ta)
+            p, q, ta = joint.point_a, joint.point, joint.axes
+        u = ta[:, 0] if there.is_planar else ta[:, 2]
+        start = u @ (there.seen_from_first(q) - p)
+        target = Target.of(there, "displacement", self.displacement, start)
+        place = Place(there, p, q, ta, more={"u": u, "target": target})
+        return place.attached(Residual.of(self.residual, place, "N"))
 
-    def drive_coordinate(self, name: str, body: Any, coordinate: str, *, value: Motion) -> str:
-        """Prescribe a coordinate of `body` in the world: 1 row.
+    @staticmethod
+    def residual(a: Any, b: Any, *, p: Any, q: Any, u: Any, target: Any, t: Any) -> Any:
+        """The displacement of b's point q from a's point p along u of a."""
+        return ((a.A @ u).dot(b.point(q) - a.point(p)) - target(t),)
 
-        `coordinate` is ``"x"``, ``"y"`` or ``"z"`` of the centre of mass [m], or ``"angle"`` [rad]
-        of a planar body; `value` is the coordinate itself, not its change.
-        """
-        one = self._attach("coordinate driver", name, (body,))
-        known = ("x", "y", "angle") if one.kind == "planar" else ("x", "y", "z")
-        if not isinstance(coordinate, str) or coordinate not in known:
-            angle = isinstance(coordinate, str) and coordinate == "angle"
+
+@record("drive_coordinate", "coordinate driver")
+class DriveCoordinate(Joint):
+    """Prescribe a coordinate of `body` in the world: 1 row.
+
+    `coordinate` is ``"x"``, ``"y"`` or ``"z"`` of its origin [m], or ``"angle"`` [rad] of a planar
+    body; `value` is the coordinate itself, not its change.
+    """
+
+    touches: ClassVar[tuple[str, ...]] = ("body",)
+
+    body: Any
+    coordinate: str
+    _: KW_ONLY
+    value: Motion
+
+    def attach(self, there: Attachment) -> Attached:
+        known = ("x", "y", "angle") if there.is_planar else ("x", "y", "z")
+        if not isinstance(self.coordinate, str) or self.coordinate not in known:
+            angle = isinstance(self.coordinate, str) and self.coordinate == "angle"
             hint = " Turn a spatial body with drive_angle." if angle else ""
             raise ModelError(
-                f"{one.owner}: coordinate={shown(coordinate)} is not one of a {one.kind} body. Use "
-                f"{', '.join(map(repr, known))}.{hint}"
+                f"{self.owner}: coordinate={shown(self.coordinate)} is not one of a {there.kind} "
+                f"body. Use {', '.join(map(repr, known))}.{hint}"
             )
-        target = Target.of(one.owner, "value", value)
-        return self._joint(one, [DriveCoordinate(target, coordinate)], point=np.zeros(one.size))
-
-    def _driven(
-        self, what: str, name: str, joint: Any, bodies: Any, places: Any, types: tuple[type, ...]
-    ) -> Item | None:
-        """The joint a driver names, or None when it is given by bodies."""
-        owner = f"{what} {shown(name)}"
-        if joint is None:
-            if any(body is None for body in bodies):
-                raise ModelError(
-                    f"{owner}: what it drives is missing. Give joint= (a joint's name) or two "
-                    "bodies."
-                )
-            return None
-        if any(x is not None for x in (*bodies, *places)):
-            raise ModelError(
-                f"{owner}: the joint {shown(joint)} brings its bodies, point and axis. "
-                "Leave them out."
-            )
-        item = self._joints.get(joint) if isinstance(joint, str) else None
-        if item is None:
-            known = listed(self._joints) or "none yet"
-            raise ModelError(f"{owner}: there is no joint {shown(joint)}. The joints are {known}.")
-        if not isinstance(item.parts[0][1], types):
-            raise ModelError(
-                f"{owner}: {joint!r} is a {item.type}, which it cannot drive. Name a "
-                f"{_TYPE_NAMES[types]} joint, or give two bodies."
-            )
-        return item
-
-    def _drive(
-        self, pair: Attachment, element: Element, item: Item | None, axes: Any = None
-    ) -> str:
-        """Record a driver at the place of the joint it drives, if any."""
-        if item is None:
-            return self._joint(pair, [element], axes=axes)
-        return self._joint(pair, [element], point_a=item.point_a, point=item.point, axes=axes)
+        rule, unit = _COORDINATES[self.coordinate]
+        origins = there.origins()
+        numbers = {
+            "target": Target.of(there, "value", self.value),
+            "origin": None if origins is None else origins[0],
+        }
+        element = Residual.of(rule, numbers, unit)
+        return there.attached([element], point=np.zeros(there.size))
 
 
-_TURNING = (Revolute, Cylindrical, Screw, PlanarRevolute)
-_SLIDING = (Prismatic, Cylindrical, Screw, PlanarPrismatic)
-_TYPE_NAMES = {
-    _TURNING: "revolute, cylindrical or screw",
-    _SLIDING: "prismatic, cylindrical or screw",
-}
+def _x(body: Any, *, target: Any, origin: Any, t: Any) -> Any:
+    return (_origin(body, origin).x - target(t),)
+
+
+def _y(body: Any, *, target: Any, origin: Any, t: Any) -> Any:
+    return (_origin(body, origin).y - target(t),)
+
+
+def _z(body: Any, *, target: Any, origin: Any, t: Any) -> Any:
+    return (_origin(body, origin).z - target(t),)
+
+
+def _angle(body: Any, *, target: Any, t: Any) -> Any:
+    return (body.angle - target(t),)
+
+
+def _origin(body: Any, origin: Any) -> Any:
+    return body.r if origin is None else body.point(origin)
+
+
+_COORDINATES = {"x": (_x, "N"), "y": (_y, "N"), "z": (_z, "N"), "angle": (_angle, "N m")}

@@ -3,65 +3,53 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._messages import explained
-from .._numbers import array, as_array
-from ..rotation import Vec2, Vec3
+from .._messages import explained, shown
+from .._numbers import as_array, is_traced, namespace
 from ..system.frames import Frame, PlanarFrame
 from . import forces
-from .bodies import Body, ModelError, number, vector
-from .description import Attachment, Item
-from .joints import Cylindrical, Revolute
+from .attachment import Attachment
+from .bodies import number, vector
+from .items import ModelError
 
 
-def vec_of(values: np.ndarray) -> Vec2 | Vec3:
-    """The components of two or three numbers."""
-    return Vec2.of(values) if values.shape == (2,) else Vec3.of(values)
-
-
-def initial_angle(body: Body) -> float:
-    """The initial angle of a planar body."""
-    return 0.0 if body.is_ground else float(body.start[2])
-
-
-def not_negative(owner: str, what: str, value: Any) -> float:
+def not_negative(owner: str, what: str, value: Any) -> Any:
     """`value` as a finite number, zero or positive."""
     x = number(owner, what, value)
-    if x < 0:
+    if not is_traced(x) and x < 0:
         raise ModelError(f"{owner}: {what}={x} is negative. Give zero or a positive number.")
     return x
 
 
-def slide_and_turn(owner: str, what: str, value: Any) -> tuple[float, float]:
+def slide_and_turn(owner: str, what: str, value: Any) -> tuple[Any, Any]:
     """A number for both, or a pair (sliding, turning)."""
-    several = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
-    values = list(vector(owner, what, value, 2)) if several and np.shape(value) else [value, value]
+    several = isinstance(value, tuple) or np.ndim(value)
+    values = vector(owner, what, value, 2) if several else (value, value)
     first, second = (not_negative(owner, what, x) for x in values)
     return first, second
 
 
 def spring_law(
-    pair: Attachment, stiffness: Any, damping: Any, rest: float, actuator: Any
+    owner: str, stiffness: Any, damping: Any, rest: Any, actuator: Any
 ) -> forces.SpringLaw:
     """The law of a spring-damper-actuator from what the user gave for it."""
-    k = not_negative(pair.owner, "stiffness", stiffness)
-    c = not_negative(pair.owner, "damping", damping)
+    k = not_negative(owner, "stiffness", stiffness)
+    c = not_negative(owner, "damping", damping)
     load, function = 0.0, None
     if callable(actuator):
         function = actuator
         scalar = jax.ShapeDtypeStruct((), jnp.float64)
-        check_shape(pair.owner, "actuator", actuator, (scalar, scalar, scalar), ())
+        check_shape(owner, "actuator", actuator, (scalar, scalar, scalar), ())
     elif actuator is not None:
-        load = number(pair.owner, "actuator", actuator)
-    if k == 0 and c == 0 and actuator is None:
+        load = number(owner, "actuator", actuator)
+    if not is_traced(k, c) and k == 0 and c == 0 and actuator is None:
         raise ModelError(
-            f"{pair.owner}: it has no stiffness, no damping and no actuator. Give one of them."
+            f"{owner}: it has no stiffness, no damping and no actuator. Give one of them."
         )
     numbers = [as_array(x) for x in (k, c, rest, load)]
     return forces.SpringLaw(numbers[0], numbers[1], numbers[2], numbers[3], function)
@@ -69,14 +57,21 @@ def spring_law(
 
 def semidefinite(owner: str, what: str, value: Any, size: int) -> jax.Array:
     """A symmetric positive semidefinite matrix, from itself or from its diagonal."""
-    matrix = array(owner, what, value, error=ModelError)
+    try:
+        matrix = as_array(value)
+    except (TypeError, ValueError):
+        raise ModelError(f"{owner}: {what}={shown(value)} is not a matrix of numbers.") from None
     if matrix.shape == (size,):
-        matrix = np.diag(matrix)
+        matrix = namespace(matrix).diag(matrix)
     if matrix.shape != (size, size):
         raise ModelError(
-            f"{owner}: {what} has the shape {np.shape(value)}. It must be {size}x{size}, or its "
-            f"{size} diagonal entries."
+            f"{owner}: {what} must be {size}x{size}, or its {size} diagonal entries; got an array "
+            f"of shape {np.shape(value)}."
         )
+    if is_traced(matrix):
+        return matrix
+    if not np.all(np.isfinite(matrix)):
+        raise ModelError(f"{owner}: {what} is not finite. Give finite numbers.")
     scale = float(np.max(np.abs(matrix)))
     if np.max(np.abs(matrix - matrix.T)) > 1e-12 * scale:
         raise ModelError(
@@ -89,28 +84,6 @@ def semidefinite(owner: str, what: str, value: Any, size: int) -> jax.Array:
             "eigenvalues are zero or positive."
         )
     return as_array(0.5 * (matrix + matrix.T))
-
-
-def only_joint(owner: str, given: dict[str, Any]) -> None:
-    """Refuse what is said twice when a joint is named."""
-    extra = [f"{what}=" for what, value in given.items() if value is not None]
-    if extra:
-        raise ModelError(
-            f"{owner}: joint= already says where it works. Leave out {', '.join(extra)}."
-        )
-
-
-def hinge_triads(pair: Attachment, item: Item) -> list[np.ndarray]:
-    """The joint's triad in its first body and one in the second, the same in space."""
-    first, second = pair.bodies
-    e1, _, n = (second.rotation.T @ first.rotation @ item.axes).T
-    element = item.parts[0][1]
-    if isinstance(element, Revolute | Cylindrical):
-        # the second body's own axis, which differs where assembly has still to turn the bodies
-        n = np.asarray(element.m.array())
-        e1 = e1 - n * (n @ e1)
-        e1 = e1 / np.linalg.norm(e1)
-    return [item.axes, np.column_stack([e1, np.cross(n, e1), n])]
 
 
 def argument_count(owner: str, what: str, function: Any) -> int:

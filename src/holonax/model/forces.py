@@ -18,7 +18,7 @@ from jax.lax import optimization_barrier
 from ..rotation import Vec2, Vec3
 from ..rotation.vectors import Axes3, Scalar
 from ..system.elements import Force
-from ..system.frames import Frame, PlanarFrame
+from ..system.frames import Frame, PlanarFrame, at_origins
 
 Vector = Any  # a Vec2 between planar bodies, a Vec3 between spatial ones
 AnyFrame = Any  # a PlanarFrame or a Frame
@@ -328,6 +328,7 @@ class Applied(Force):
 
     p: Vector | None
     value: Any
+    origin: Vector | None  # of the body's coordinates, where that is not the centre of mass
     function: Callable[..., Any] | None = eqx.field(static=True)
     of_state: bool = eqx.field(static=True)
     axes: Axes = eqx.field(static=True)
@@ -344,7 +345,8 @@ class Applied(Force):
     def _called(self, a: AnyFrame, t: Any) -> Any:
         function: Any = self.function
         if self.of_state:
-            value = jax.vmap(lambda frame: plain(function(t, frame)))(a)
+            own = a if self.origin is None else a.at(self.origin)
+            value = jax.vmap(lambda frame: plain(function(t, frame)))(own)
         else:
             value = plain(function(t))
         if self._is_planar_torque(a):
@@ -365,6 +367,7 @@ class Custom(Force):
     """A user's function(*frames, t[, parameters]) that returns (force, torque) for each body."""
 
     parameters: Any
+    origins: Any  # of the bodies' coordinates; None where these are the centres of mass
     function: Callable[..., Any] = eqx.field(static=True)
     energy: Callable[..., Any] | None = eqx.field(static=True)
 
@@ -376,18 +379,25 @@ class Custom(Force):
             pairs = self.function(*frames, t, *extra)
             return [(plain(force), plain(torque)) for force, torque in pairs]
 
-        out = jax.vmap(one)(frames, self._extra())
-        return [_world_wrench(f, *pair) for f, pair in zip(frames, out, strict=True)]
+        out = jax.vmap(one)(at_origins(frames, self.origins), self._extra())
+        points = [None] * len(frames) if self.origins is None else self.origins
+        parts = zip(frames, out, points, strict=True)
+        return [_world_wrench(frame, at, *pair) for frame, pair, at in parts]
 
     def potential(self, *frames: AnyFrame) -> Any:
         if self.energy is None:
             return 0.0
         energy = self.energy
-        return jax.vmap(lambda fs, extra: energy(*fs, *extra))(frames, self._extra())
+        own = at_origins(frames, self.origins)
+        return jax.vmap(lambda fs, extra: energy(*fs, *extra))(own, self._extra())
 
 
-def _world_wrench(frame: AnyFrame, force: Any, torque: Any) -> Wrench:
-    """The wrench of a force at the centre of mass and a torque, both in world axes."""
-    if isinstance(frame, PlanarFrame):
-        return Vec2.of(force), torque
-    return Vec3.of(force), frame.A.T @ Vec3.of(torque)
+def _world_wrench(frame: AnyFrame, at: Vector | None, force: Any, torque: Any) -> Wrench:
+    """The wrench of a force at the point `at`, or the centre of mass, and a torque; world axes."""
+    planar = isinstance(frame, PlanarFrame)
+    vec = Vec2 if planar else Vec3
+    about = torque if planar else frame.A.T @ vec.of(torque)
+    if at is None:
+        return vec.of(force), about
+    push, turn = frame.load(vec.of(force), at)
+    return push, turn + about

@@ -1,128 +1,334 @@
-"""`Model`: what the user describes, and how it becomes a `System` with a consistent start."""
+"""`Model`: what the user describes, by name, and the `System` that follows from it."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Mapping
+from inspect import Parameter, signature
+from types import MappingProxyType
+from typing import Any, Concatenate, Literal, ParamSpec
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from .._arguments import check_options, choice, names
-from .._messages import shown
-from .._numbers import as_array
-from ..consistent import Start, consistent
-from ..result import Result
-from ..simulate import simulate
+from .._arguments import choice
+from .._messages import listed, shown
+from .._numbers import as_array, namespace, stacked
+from ..signals import check_breaks
 from ..system.assembly import BodySet
-from ..system.elements import Element, Group, Table, group_rows
+from ..system.elements import Group, Table, group_rows
 from ..system.frames import Frame, PlanarFrame
-from ..system.mechanism import JointMarker, JointPlaces, Mechanism
+from ..system.mechanism import JointPlaces, Mechanism
+from . import bodies, custom, drivers, force_items, gears, joints, nonholonomic, planar_joints
 from .analysis_methods import AnalysisMethods
-from .bodies import Body, Kind, ModelError, planar_body, spatial_body, vector
-from .custom import CustomMethods
-from .description import Item
-from .drivers import DriverMethods
-from .force_methods import ForceMethods
-from .joint_methods import JointMethods
-from .nonholonomic import NonholonomicMethods
-from .planar_joint_methods import PlanarJointMethods
+from .attachment import Attached, Attachment
+from .bodies import Body, BodyItem, Ground, ground_body, vector
+from .items import Connector, Item, JointItem, Kind, ModelError
 from .units import check_lengths
 
 _SOLVERS = ("auto", "dense", "block")
+P = ParamSpec("P")
 
 
-@dataclass
-class Model(
-    JointMethods,
-    PlanarJointMethods,
-    DriverMethods,
-    NonholonomicMethods,
-    CustomMethods,
-    ForceMethods,
-    AnalysisMethods,
-):
+def _adds(record: Callable[P, Item]) -> Callable[Concatenate[Model, P], str]:
+    """The method of a model that makes such a record and adds it; it returns the name."""
+
+    def method(self: Model, /, *arguments: P.args, **options: P.kwargs) -> str:
+        return self.add(record(*arguments, **options)).name
+
+    return _described(method, record, str)
+
+
+def _described(method: Any, record: Any, returns: Any) -> Any:
+    """A method with the name, signature and text of the records it makes."""
+    own = signature(record)
+    first = Parameter("self", Parameter.POSITIONAL_ONLY)
+    method.__signature__ = own.replace(
+        parameters=[first, *own.parameters.values()], return_annotation=returns
+    )
+    method.__name__ = record.type
+    method.__qualname__ = f"Model.{record.type}"
+    method.__doc__ = record.__doc__
+    return method
+
+
+def _adds_body(record: Callable[P, Item]) -> Callable[Concatenate[Model, P], Body]:
+    """As `_adds`; it returns the body, for joints and forces to attach to."""
+
+    def method(self: Model, /, *arguments: P.args, **options: P.kwargs) -> Body:
+        return self._bodies[self.add(record(*arguments, **options)).name]
+
+    return _described(method, record, Body)
+
+
+class Model(AnalysisMethods):
     """A mechanism: bodies, joints and forces, all named.
 
     **Arguments:**
 
     - `gravity`: acceleration of free fall [m/s^2], two or three components. Planar bodies feel
       its x and y components. Default: 9.81 along -z for spatial bodies, along -y for planar ones.
+    - `breaks`: times [s] at which forces or drivers are not smooth; runs hit them exactly and begin
+      anew there. Those of `Step`, `Pulse` and `Table` are known without being given.
 
-    Add bodies with `body` and `planar_body`, connect them with joints and forces, then `simulate`,
-    or `build` to get the `System` and a consistent start.
+    Add bodies with `body` or `planar_body` (a model is of space or of the plane), connect them with
+    joints and forces, then `simulate`, or `build` to get the `System` and a consistent start.
+
+    What was said stays: `items` are the records by name, ``model["crank"].mass`` one number of
+    them, ``model.replaced("crank", mass=2.0)`` a copy with a change, `to_dict` the whole.
     """
 
-    gravity: Any = None
+    def __init__(self, gravity: Any = None, breaks: Any = ()):
+        self._items: dict[str, Item] = {}
+        self._bodies: dict[str, Body] = {}
+        self._joints: dict[str, Attached] = {}
+        self._forces: dict[str, Attached] = {}
+        self.gravity = None if gravity is None else _gravity(gravity)
+        self.breaks = check_breaks("Model", breaks)
 
-    def __post_init__(self) -> None:
-        if self.gravity is not None:
-            try:
-                size = len(self.gravity)
-            except TypeError:
-                size = 0
-            if size not in (2, 3):
+    body = _adds_body(bodies.SpatialBody)
+    planar_body = _adds_body(bodies.PlanarBody)
+
+    spherical = _adds(joints.Spherical)
+    revolute = _adds(joints.Revolute)
+    prismatic = _adds(joints.Prismatic)
+    cylindrical = _adds(joints.Cylindrical)
+    screw = _adds(joints.Screw)
+    universal = _adds(joints.Universal)
+    planar_joint = _adds(joints.PlaneOnPlane)
+    fixed = _adds(joints.Fixed)
+    distance = _adds(joints.Distance)
+    point_on_line = _adds(joints.PointOnLine)
+    point_on_plane = _adds(joints.PointOnPlane)
+    gear = _adds(gears.Gear)
+    rack_and_pinion = _adds(gears.RackAndPinion)
+    pin_in_slot = _adds(planar_joints.PinInSlot)
+    point_on_curve = _adds(planar_joints.PointOnCurve)
+    rolling_disc = _adds(nonholonomic.RollingDisc)
+    knife_edge = _adds(nonholonomic.KnifeEdge)
+    custom_joint = _adds(custom.CustomJoint)
+    custom_rate_joint = _adds(custom.CustomRateJoint)
+
+    drive_angle = _adds(drivers.DriveAngle)
+    drive_distance = _adds(drivers.DriveDistance)
+    drive_translation = _adds(drivers.DriveTranslation)
+    drive_coordinate = _adds(drivers.DriveCoordinate)
+
+    spring_damper = _adds(force_items.SpringDamper)
+    torsion_spring = _adds(force_items.TorsionSpring)
+    bushing = _adds(force_items.Bushing)
+    force = _adds(force_items.AppliedForce)
+    torque = _adds(force_items.AppliedTorque)
+    joint_damping = _adds(force_items.JointDamping)
+    joint_friction = _adds(force_items.JointFriction)
+    custom_force = _adds(force_items.CustomForce)
+
+    # -- what was said -----------------------------------------------------------------------
+
+    @property
+    def ground(self) -> Ground:
+        """The frame that never moves."""
+        return Ground()
+
+    @property
+    def items(self) -> Mapping[str, Item]:
+        """The records of all that was described, by name and in order."""
+        return MappingProxyType(self._items)
+
+    def __getitem__(self, name: str) -> Any:
+        """The record of that name."""
+        if name not in self._items:
+            raise KeyError(f"There is no object {shown(name)}; there are {listed(self._items)}.")
+        return self._items[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._items
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __repr__(self) -> str:
+        own = [("gravity", self.gravity)] if self.gravity is not None else []
+        own += [("breaks", self.breaks)] if self.breaks.size else []
+        said = ", ".join(f"{name}={shown(tuple(x.tolist()))}" for name, x in own)
+        return "\n  ".join([f"Model({said})", *map(repr, self._items.values())])
+
+    def add(self, item: Item) -> Item:
+        """Add a record, one of another model or of a class of your own."""
+        name = self._new_name(item.noun, item.name)
+        if isinstance(item, BodyItem):
+            self._bodies[name] = self._placed(item)
+        elif isinstance(item, Connector):
+            item = self._with_names(item)
+            there = self._attachment(item)
+            found = self._joints if isinstance(item, JointItem) else self._forces
+            found[name] = item.attach(there)
+        self._items[name] = item
+        return item
+
+    def replaced(self, name: str, **changes: Any) -> Model:
+        """A copy of the model in which one record has other values.
+
+        Whatever else refers to it is described again: a joint given by a world point stays there
+        when a body is placed elsewhere. What was given in the world may be replaced in a body:
+        ``replaced("A", at_b=...)`` keeps the joint's place in its first body.
+        """
+        return self._copy({name: self._changed(self[name], changes)})
+
+    def parameters(self) -> dict[str, Any]:
+        """Every physical number that was said, as ``"crank.mass"`` or ``"A.at_b"``."""
+        out: dict[str, Any] = {} if self.gravity is None else {"gravity": self.gravity}
+        for name, item in self._items.items():
+            for field, value in item.numbers().items():
+                vector = isinstance(value, tuple) and field != "parameters"
+                out[f"{name}.{field}"] = as_array(value) if vector else value
+        return out
+
+    def with_parameters(self, values: Mapping[str, Any]) -> Model:
+        """A copy of the model with other numbers, by the names of `parameters`.
+
+        They may be traced: everything that follows from them is a pure function.
+        """
+        changes: dict[str, dict[str, Any]] = {}
+        values = dict(values)
+        gravity = values.pop("gravity", self.gravity)
+        for key, value in values.items():
+            name, dot, field = key.rpartition(".")
+            if not dot or name not in self._items:
                 raise ModelError(
-                    f"Model: gravity={shown(self.gravity)} must have two or three components "
-                    "[m/s^2], such as (0, 0, -9.81)."
+                    f"Model: there is no parameter {shown(key)}. They are named as 'crank.mass', "
+                    f"for the objects {listed(self._items)}."
                 )
-            self.gravity = vector("Model", "gravity", self.gravity, size)
+            changes.setdefault(name, {})[field] = value
+        items = {name: self._changed(self[name], given) for name, given in changes.items()}
+        return self._copy(items, gravity)
 
-    def body(
-        self,
-        name: str,
-        mass: Any = None,
-        inertia: Any = None,
-        *,
-        position: Any = (0.0, 0.0, 0.0),
-        rotation: Any = None,
-        velocity: Any = (0.0, 0.0, 0.0),
-        angular_velocity: Any = (0.0, 0.0, 0.0),
-    ) -> Body:
-        """Add a spatial rigid body whose frame has its origin at the centre of mass.
+    def _changed(self, item: Item, changes: dict[str, Any]) -> Item:
+        attached = self._joints.get(item.name) or self._forces.get(item.name)
+        return item.changed(**({} if attached is None else attached.localised(changes)), **changes)
 
-        **Arguments:**
+    def _copy(self, changed: Mapping[str, Item], gravity: Any = None) -> Model:
+        out = type(self)(self.gravity if gravity is None else gravity, self.breaks)
+        for name, item in self._items.items():
+            out.add(changed.get(name, item))
+        return out
 
-        - `mass`: [kg], or `MassProperties` such as ``hx.box(...)``, which bring the inertia.
-        - `inertia`: [kg m^2] about the centre of mass in body axes, (3,) or (3, 3).
-        - `position`, `rotation`: initial pose; the rotation as quaternion (scalar first), matrix or
-          rotation vector.
-        - `velocity` [m/s] and `angular_velocity` [rad/s], both in world axes.
-        """
-        name = self._new_name("body", name)
-        if mass is None:
-            raise ModelError(f"body {name!r}: mass is missing. Give it in kg, or MassProperties.")
-        self._bodies[name] = spatial_body(
-            name, mass, inertia, position, rotation, velocity, angular_velocity
-        )
-        return self._bodies[name]
+    def to_dict(self) -> dict[str, Any]:
+        """The model as a dictionary of strings, numbers and lists, from which `from_dict` makes
+        the same again; exact, and fit for JSON. Functions cannot be in it."""
+        own = {} if self.gravity is None else {"gravity": self.gravity.tolist()}
+        if self.breaks.size:
+            own["breaks"] = self.breaks.tolist()
+        return {**own, "items": [item.to_dict() for item in self._items.values()]}
 
-    def planar_body(
-        self,
-        name: str,
-        mass: Any = None,
-        inertia: Any = None,
-        *,
-        position: Any = (0.0, 0.0),
-        angle: float = 0.0,
-        velocity: Any = (0.0, 0.0),
-        angular_velocity: float = 0.0,
-    ) -> Body:
-        """Add a planar rigid body (x, y, angle) with its origin at the centre of mass.
+    @classmethod
+    def from_dict(cls, said: Mapping[str, Any]) -> Model:
+        """The model of a dictionary made by `to_dict`, or written by hand."""
+        known = {"gravity", "breaks", "items"}
+        unknown = [] if not isinstance(said, Mapping) else set(said) - known
+        if unknown or not isinstance(said, Mapping):
+            raise ModelError(
+                f"Model: {shown(said)} is not the dictionary of a model. Give 'items', a list of "
+                "dictionaries, and if need be 'gravity' and 'breaks'."
+            )
+        items = said.get("items", [])
+        if not isinstance(items, (list, tuple)):
+            raise ModelError(f"Model: items={shown(items)} is not a list of dictionaries.")
+        model = cls(said.get("gravity"), said.get("breaks", ()))
+        for item in items:
+            model.add(Item.from_dict(item))
+        return model
 
-        `inertia` is the moment about the centre of mass [kg m^2]; other units are SI, angles in
-        rad.
-        """
-        name = self._new_name("body", name)
-        if mass is None:
-            raise ModelError(f"body {name!r}: mass is missing. Give it in kg, or MassProperties.")
-        self._bodies[name] = planar_body(
-            name, mass, inertia, position, angle, velocity, angular_velocity
-        )
-        return self._bodies[name]
+    # -- adding ------------------------------------------------------------------------------
+
+    @property
+    def _kind(self) -> Kind | None:
+        """Whether the bodies are planar or spatial; None while there is none."""
+        return next((body.kind for body in self._bodies.values()), None)
+
+    def _new_name(self, what: str, name: Any) -> str:
+        if not isinstance(name, str) or not name:
+            raise ModelError(f"A {what} needs a name, a non-empty string; got {shown(name)}.")
+        if name == "ground":
+            raise ModelError(f"{what} 'ground': that name belongs to the ground. Choose another.")
+        if "." in name:
+            raise ModelError(
+                f"{what} {name!r}: a name may not contain a dot (it separates a coordinate, as in "
+                f"'crank.angle'). Choose another."
+            )
+        if name in self._items:
+            raise ModelError(
+                f"{what} {name!r}: the name is already taken by another object. Names must differ."
+            )
+        return name
+
+    def _placed(self, item: BodyItem) -> Body:
+        body = item.placed()
+        if self._kind not in (None, body.kind):
+            raise ModelError(
+                f"{item.owner}: it is {body.kind}, but the other bodies of the model are "
+                f"{self._kind}. Describe all with body(...), or all with planar_body(...); "
+                "planar_joint keeps a spatial body in a plane."
+            )
+        return body
+
+    def _with_names(self, item: Connector) -> Connector:
+        """The record with bodies by name, where handles were given."""
+        names: dict[str, Any] = {}
+        for field in item.touches:
+            given = getattr(item, field)
+            if isinstance(given, tuple):
+                names[field] = tuple(self._name_of(item, x) for x in given)
+            elif given is not None:
+                names[field] = self._name_of(item, given)
+        same = all(getattr(item, field) is name for field, name in names.items())
+        return item if same else item.changed(**names)
+
+    def _name_of(self, item: Connector, body: Any) -> Any:
+        if isinstance(body, Ground):
+            return "ground"
+        if not isinstance(body, Body):
+            return body
+        if self._bodies.get(body.name, body) is not body:
+            raise ModelError(
+                f"{item.owner}: the body {body.name!r} it is given belongs to another model. Give "
+                "the one this model made, or its name."
+            )
+        return body.name
+
+    def _attachment(self, item: Connector) -> Attachment:
+        """The bodies of a joint or force, which must go together."""
+        names = item.connected(self._joints)
+        for name in names:
+            if name != "ground" and (not isinstance(name, str) or name not in self._bodies):
+                known = listed(["ground", *self._bodies])
+                raise ModelError(
+                    f"{item.owner}: there is no body {shown(name)}. The bodies are {known}."
+                )
+        moving = [name for name in names if name != "ground"]
+        if not moving:
+            remedy = "at least one body" if len(names) > 1 else "a body"
+            raise ModelError(
+                f"{item.owner}: it acts on the ground alone, which never moves. Give {remedy}."
+            )
+        twice = [name for name in moving if moving.count(name) > 1]
+        if twice:
+            raise ModelError(
+                f"{item.owner}: it connects body {twice[0]!r} to itself. Give another body."
+            )
+        kind = self._bodies[moving[0]].kind
+        if kind not in item.kinds:
+            needed = item.kinds[0]
+            raise ModelError(
+                f"{item.owner}: body {moving[0]!r} is {kind}, but this needs {needed} bodies. "
+                f"Describe it with {'planar_body' if needed == 'planar' else 'body'}(...)."
+            )
+        found = (ground_body(kind) if x == "ground" else self._bodies[x] for x in names)
+        return Attachment(item, kind, tuple(found), self._joints)
+
+    # -- the system --------------------------------------------------------------------------
 
     def system(self, *, solver: Literal["auto", "dense", "block"] = "auto") -> Mechanism:
         """The mechanism's equations, without asking whether its start is consistent.
@@ -134,144 +340,90 @@ class Model(
         if not self._bodies:
             raise ModelError("The model has no body. Add one with model.body(...).")
         choice("Model", "solver", solver, _SOLVERS, error=ModelError)
-        kinds: list[Kind] = [
-            k for k in ("planar", "spatial") if any(b.kind == k for b in self._bodies.values())
-        ]
-        sets = tuple(self._body_set(kind, solver) for kind in kinds)
-        index = {kind: self._index(kind) for kind in kinds}
-        markers = tuple(
-            (item.name, _marker(item, kinds.index(item.kind), index[item.kind]))
-            for item in self._joints.values()
-        )
-        places = [(item.point_a, item.point, item.axes) for item in self._joints.values()]
-        return Mechanism(sets, JointPlaces.of(places), markers, False)
+        check_lengths(self._bodies.values(), self._joints.values())
+        index = {"ground": 0, **{name: i + 1 for i, name in enumerate(self._bodies)}}
+        joints = self._joints.values()
+        markers = tuple((x.item.name, _ends(x, index)) for x in joints)
+        places = JointPlaces.of([(x.point_a, x.point, x.axes) for x in joints])
+        breaks: Any = check_breaks("Model", self.breaks)
+        breaks = breaks if breaks.size else None
+        return Mechanism(self._body_set(index, solver), places, markers, False, breaks=breaks)
 
     def start_vectors(self) -> tuple[np.ndarray, np.ndarray]:
         """The described (q, v), not yet made consistent."""
-        q, v = [], []
-        for kind in ("planar", "spatial"):
-            bodies = [b for b in self._bodies.values() if b.kind == kind]
-            if bodies:
-                q.append(np.stack([b.start for b in bodies], axis=1).ravel())
-                v.append(np.stack([b.rate for b in bodies], axis=1).ravel())
-        return np.concatenate(q), np.concatenate(v)
+        bodies = self._bodies.values()
+        q, v = stacked([b.start for b in bodies], 1), stacked([b.rate for b in bodies], 1)
+        return q.ravel(), v.ravel()
 
-    def build(
-        self,
-        *,
-        t: float = 0.0,
-        hold: Sequence[str] = (),
-        hold_velocity: Sequence[str] = (),
-        released: Sequence[str] = (),
-        solver: Literal["auto", "dense", "block"] = "auto",
-    ) -> tuple[Mechanism, Start]:
-        """The `System` and a consistent start near the described one.
-
-        `hold` and `hold_velocity` name bodies, or coordinates such as ``"crank.angle"``, that keep
-        their described position or velocity while the others are made consistent. `released` names
-        joints that do not act until an event engages them.
-        """
-        began = time.perf_counter()
-        system = self.system(solver=solver)
-        inactive = names("build", "released", released)
-        if inactive:
-            system = system.with_joints(release=inactive)
-        q, v = self.start_vectors()
-        check_lengths(self._bodies.values(), self._joints.values())
-        start = consistent(system, q, v, t=t, hold=hold, hold_velocity=hold_velocity)
-        return system, replace(start, seconds=time.perf_counter() - began)
-
-    def simulate(
-        self,
-        t_end: float,
-        *,
-        dt: float | None = None,
-        t: float = 0.0,
-        hold: Sequence[str] = (),
-        hold_velocity: Sequence[str] = (),
-        released: Sequence[str] = (),
-        solver: Literal["auto", "dense", "block"] = "auto",
-        **options: Any,
-    ) -> Result:
-        """Build and simulate to `t_end` [s]; `dt` and `options` are those of `holonax.simulate`,
-        `solver` that of `system`.
-
-        Without `dt`, a formulation or an integrator the method is chosen by the motion,
-        ``method="auto"``.
-        """
-        check_options(Model.simulate, options, simulate)
-        if dt is None and not {"formulation", "integrator", "method"} & set(options):
-            options["method"] = "auto"
-        system, start = self.build(
-            t=t, hold=hold, hold_velocity=hold_velocity, released=released, solver=solver
-        )
-        return simulate(system, start, t_end, dt=dt, **options)
-
-    # -- building ----------------------------------------------------------------------------
-
-    def _index(self, kind: Kind) -> dict[str, int]:
-        """Frame number of each body of a kind; the ground is 0."""
-        names = [b.name for b in self._bodies.values() if b.kind == kind]
-        return {"ground": 0, **{name: i + 1 for i, name in enumerate(names)}}
-
-    def _body_set(self, kind: Kind, solver: str) -> BodySet:
-        bodies = [b for b in self._bodies.values() if b.kind == kind]
-        index = self._index(kind)
-        frame = PlanarFrame if kind == "planar" else Frame
-        joints = _grouped(self._joints.values(), kind, index, frame)
+    def _body_set(self, index: dict[str, int], solver: str) -> BodySet:
+        bodies = self._bodies.values()
+        planar = self._kind == "planar"
+        frame = PlanarFrame if planar else Frame
+        joints = _grouped([*self._joints.values(), *self._orientations()], index, frame)
         joints.sort(key=lambda g: not g.is_holonomic)
-        inertia = np.stack([b.inertia for b in bodies], axis=1)
+        inertia = stacked([b.inertia for b in bodies], 1)
         return BodySet.of(
-            mass=as_array([b.mass for b in bodies]),
-            inertia=as_array(inertia[0] if kind == "planar" else inertia),
-            gravity=tuple(as_array(x) for x in self._gravity(kind)),
+            mass=stacked([b.mass for b in bodies]),
+            inertia=inertia[0] if planar else inertia,
+            gravity=tuple(self._gravity(planar)),
             joints=joints,
-            forces=_grouped(self._forces.values(), kind, index, frame),
-            names=[b.name for b in bodies],
+            forces=_grouped(self._forces.values(), index, frame),
+            names=list(self._bodies),
             frame=frame,
             solver=solver,
+            com=self._centres(),
         )
 
-    def _gravity(self, kind: Kind) -> np.ndarray:
+    def _centres(self) -> Any:
+        """The centres of mass in the bodies' coordinates; None where all are the origins."""
+        com = [body.com for body in self._bodies.values()]
+        if all(x is None for x in com):
+            return None
+        size = 2 if self._kind == "planar" else 3
+        return stacked([np.zeros(size) if x is None else x for x in com])
+
+    def _orientations(self) -> list[Attached]:
+        """Point masses keep their orientation, which nothing else determines."""
+        kept = [joints.Kept(x.name, "ground", x.name) for x in self._bodies.values() if x.is_point]
+        return [item.attach(self._attachment(item)) for item in kept]
+
+    def _gravity(self, planar: bool) -> Any:
         if self.gravity is None:
-            return np.array([0.0, -9.81]) if kind == "planar" else np.array([0.0, 0.0, -9.81])
-        if kind == "planar":
-            return self.gravity[:2]
-        return np.pad(self.gravity, (0, 3 - self.gravity.size))
+            return np.array([0.0, -9.81]) if planar else np.array([0.0, 0.0, -9.81])
+        gravity = _gravity(self.gravity)
+        return gravity[:2] if planar else namespace(gravity).pad(gravity, (0, 3 - gravity.size))
 
 
-def _marker(item: Item, set_index: int, index: dict[str, int]) -> JointMarker:
-    return JointMarker(
-        set_index,
-        (index[item.bodies[0]], index[item.bodies[min(1, len(item.bodies) - 1)]]),
-        tuple(name for name, _, _ in item.parts),
-    )
+def _gravity(given: Any) -> np.ndarray:
+    size = len(given) if hasattr(given, "__len__") else 0
+    if size not in (2, 3):
+        raise ModelError(
+            f"Model: gravity={shown(given)} must have two or three components [m/s^2], such as "
+            "(0, 0, -9.81)."
+        )
+    return vector("Model", "gravity", given, size)
 
 
-def _stacked(*values: Any) -> Any:
-    """Numbers of many elements as one array; on the host unless some are traced."""
-    if any(isinstance(x, jax.Array) for x in values):
-        return jnp.stack([jnp.asarray(x, float) for x in values])
-    return np.stack([np.asarray(x, float) for x in values])
+def _ends(attached: Attached, index: dict[str, int]) -> tuple[int, int]:
+    """The frames of a joint's first and second body."""
+    names = attached.bodies
+    return index[names[0]], index[names[min(1, len(names) - 1)]]
 
 
-def _grouped(items: Any, kind: Kind, index: dict[str, int], frame: type) -> list[Group]:
+def _grouped(attached: Any, index: dict[str, int], frame: type) -> list[Group]:
     """Stack the elements of each type, in order of first appearance."""
-    found: dict[Any, list[tuple[str, Element, tuple[str, ...]]]] = {}
-    for item in items:
-        if item.kind != kind:
-            continue
-        for part in item.parts:
-            leaves, structure = jax.tree.flatten(part[1])
+    found: dict[Any, list[tuple[str, Any, tuple[str, ...]]]] = {}
+    for one in attached:
+        for element in one.elements:
+            leaves, structure = jax.tree.flatten(element)
             shapes = tuple(np.shape(leaf) for leaf in leaves)
-            found.setdefault((structure, shapes, len(part[2])), []).append(part)
+            part = (one.item.name, element, one.bodies)
+            found.setdefault((structure, shapes, len(one.bodies)), []).append(part)
     groups = []
     for parts in found.values():
-        names, elements, bodies = zip(*parts, strict=True)
-        element = jax.tree.map(_stacked, *elements)
-        nodes = tuple(
-            Table.of(index[touched[k]] for touched in bodies) for k in range(len(bodies[0]))
-        )
-        rows = group_rows(elements[0], frame, len(nodes))
+        names, made, touched = zip(*parts, strict=True)
+        element = jax.tree.map(lambda *values: stacked(values), *made)
+        nodes = tuple(Table.of(index[x[k]] for x in touched) for k in range(len(touched[0])))
+        rows = group_rows(made[0], frame, len(nodes))
         groups.append(Group(element, nodes, names, rows))
     return groups

@@ -6,16 +6,19 @@ component of the slip, the velocity of b's material point at the contact less th
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ..rotation import Vec2, Vec3, perpendicular_axes
+from .._numbers import is_traced, namespace
+from ..rotation import Vec2, Vec3
 from ..rotation.vectors import Scalar
 from ..system.elements import Constraint, RateConstraint
 from ..system.frames import Frame, PlanarFrame
-from .bodies import Ground, ModelError, direction, number
-from .description import Attachment, Description
+from .attachment import Attached, Attachment, triad
+from .items import ModelError, record
+from .joint import Joint
 
 
 def slip(a: Any, b: Any, at: Any) -> Any:
@@ -61,7 +64,7 @@ class DiscRolls(RateConstraint):
         return (a.A @ self.e1).dot(velocity), (a.A @ self.e2).dot(velocity)
 
 
-class KnifeEdge(RateConstraint):
+class BladeInSpace(RateConstraint):
     """Point q of b does not slip across its edge u in the plane of a with normal n (1 row)."""
 
     q: Vec3
@@ -73,7 +76,7 @@ class KnifeEdge(RateConstraint):
         return (across.dot(slip(a, b, b.point(self.q))),)
 
 
-class PlanarKnifeEdge(RateConstraint):
+class BladeInPlane(RateConstraint):
     """Point q of b does not slip across its edge u (1 row)."""
 
     q: Vec2
@@ -83,123 +86,120 @@ class PlanarKnifeEdge(RateConstraint):
         return ((b.A @ self.u).turned().dot(slip(a, b, b.point(self.q))),)
 
 
-class NonholonomicMethods(Description):
-    """Mixin with one method for each non-holonomic constraint."""
+@dataclass(frozen=True, repr=False)
+class Contact(Joint):
+    """A joint of a body with a plane, which the ground carries unless another body does."""
 
-    def rolling_disc(
-        self,
-        name: str,
-        disc: Any,
-        *,
-        radius: float,
-        axis: Any = None,
-        axis_b: Any = None,
-        at: Any = None,
-        at_b: Any = None,
-        on: Any = None,
-        normal: Any = (0.0, 0.0, 1.0),
-        point: Any = (0.0, 0.0, 0.0),
-    ) -> str:
-        """A thin disc or wheel rolls on a plane without slipping (spatial): 1 + 2 rows.
+    _: KW_ONLY
+    at: Any = None
+    at_b: Any = None
+    on: Any = "ground"
 
-        One holonomic row keeps the rim on the plane, two non-holonomic ones stop its material
-        contact point.
+    def __post_init__(self) -> None:
+        if self.on is None:
+            object.__setattr__(self, "on", "ground")
+        super().__post_init__()
 
-        **Arguments:**
+    def _point(self, there: Attachment) -> np.ndarray:
+        """Its point in the second body."""
+        there.one_of("its point", "at", self.at, "at_b", self.at_b)
+        if self.at_b is not None:
+            return there.vector("at_b", self.at_b)
+        return there.bodies[1].to_local_point(there.vector("at", self.at))
 
-        - `disc`: the body whose rim rolls; `radius` [m].
-        - `axis`: its axle, a world direction of the initial configuration, or `axis_b` in the
-          axes of the disc; `at`, `at_b`: its centre, the body's origin unless given.
-        - `normal`, `point`: the plane, in the world in the initial configuration; the disc is on
-          the side of the normal. `on`: the body that carries the plane (default: the ground).
 
-        The disc may lean but not lie flat, where its lowest point is not defined.
-        """
-        pair = self._pair("rolling disc", name, Ground() if on is None else on, disc, "spatial")
-        radius = number(pair.owner, "radius", radius)
-        if radius <= 0:
-            raise ModelError(f"{pair.owner}: radius={radius:g} must be positive [m].")
-        base, body = pair.bodies
-        e1, e2, n = perpendicular_axes(_normal(pair, normal))
-        m = _on_body(pair, axis, axis_b, "axis")
-        if np.linalg.norm(np.cross(body.rotation @ m, n)) < 1e-6:
+def _along(x: Any, y: Any) -> bool:
+    """Whether two directions are parallel, as far as is known."""
+    cross = namespace(x, y).cross(x, y)
+    return not is_traced(cross) and bool(np.linalg.norm(cross) < 1e-6)
+
+
+@record("rolling_disc", "rolling disc")
+class RollingDisc(Contact):
+    """A thin disc or wheel rolls on a plane without slipping (spatial): 1 + 2 rows.
+
+    One holonomic row keeps the rim on the plane, two non-holonomic ones stop its material contact
+    point.
+
+    **Arguments:**
+
+    - `disc`: the body whose rim rolls; `radius` [m].
+    - `axis`: its axle, a world direction of the initial configuration, or `axis_b` in the axes of
+      the disc; `at`, `at_b`: its centre, the body's origin unless given.
+    - `normal`, `point`: the plane, in the world in the initial configuration; the disc is on the
+      side of the normal. `on`: the body that carries the plane (default: the ground).
+
+    The disc may lean but not lie flat, where its lowest point is not defined.
+    """
+
+    touches: ClassVar[tuple[str, ...]] = ("on", "disc")
+    kinds = ("spatial",)
+
+    disc: Any
+    _: KW_ONLY
+    radius: float
+    axis: Any = None
+    axis_b: Any = None
+    normal: Any = (0.0, 0.0, 1.0)
+    point: Any = (0.0, 0.0, 0.0)
+
+    def attach(self, there: Attachment) -> Attached:
+        radius = there.number("radius", self.radius)
+        if not is_traced(radius) and radius <= 0:
+            raise ModelError(f"{self.owner}: radius={radius:g} must be positive [m].")
+        base, body = there.bodies
+        world = triad(there.direction("normal", self.normal))
+        axle = there.one_direction(1, "axis", self.axis, self.axis_b)
+        if _along(body.rotation @ axle, world[:, 2]):
             raise ModelError(
-                f"{pair.owner}: its axle is along the plane's normal, so the disc lies flat. Tilt "
+                f"{self.owner}: its axle is along the plane's normal, so the disc lies flat. Tilt "
                 "it, or use planar_joint."
             )
-        q = np.zeros(3) if at is None and at_b is None else _point(pair, at, at_b)
-        p = base.to_local_point(pair.vector("point", point))
-        e1, e2, n = axes = [base.to_local_direction(x) for x in (e1, e2, n)]
-        elements = [
-            DiscOnPlane(*map(Vec3.of, (p, q, n, m)), radius=radius),
-            DiscRolls(*map(Vec3.of, (q, e1, e2, n, m)), radius=radius),
-        ]
-        return self._joint(pair, elements, point=q, axes=np.column_stack(axes))
+        centred = self.at is None and self.at_b is None
+        point = np.zeros(3) if centred else self._point(there)
+        axes = base.rotation.T @ world
+        p = there.arm(0, base.to_local_point(there.vector("point", self.point)))
+        q, m = there.arm(1, point), there.components(axle)
+        e1, e2, n = (there.components(x) for x in axes.T)
+        made = [DiscOnPlane(p, q, n, m, radius), DiscRolls(q, e1, e2, n, m, radius)]
+        return there.attached(made, point=point, axes=axes)
 
-    def knife_edge(
-        self,
-        name: str,
-        body: Any,
-        *,
-        at: Any = None,
-        at_b: Any = None,
-        direction: Any = None,
-        direction_b: Any = None,
-        on: Any = None,
-        normal: Any = None,
-    ) -> str:
-        """A skate or blade: its point moves along the edge only, not across it; 1 row.
 
-        **Arguments:**
+@record("knife_edge", "knife edge")
+class KnifeEdge(Contact):
+    """A skate or blade: its point moves along the edge only, not across it; 1 row.
 
-        - `at`, `at_b`: the point, in the world in the initial configuration or in the body.
-        - `direction`, `direction_b`: of the edge, likewise.
-        - `normal`: of the plane it moves on, in the world (spatial only, default z). It gives the
-          direction across the edge; that the body stays in the plane is for another joint to say.
-        - `on`: the body that carries the plane (default: the ground).
-        """
-        pair = self._pair("knife edge", name, Ground() if on is None else on, body)
-        q = _point(pair, at, at_b)
-        u = _on_body(pair, direction, direction_b, "direction")
-        if pair.kind == "planar":
-            pair.refuse(normal=normal)
-            return self._joint(pair, [PlanarKnifeEdge(Vec2.of(q), Vec2.of(u))], point=q)
-        n = _normal(pair, (0.0, 0.0, 1.0) if normal is None else normal)
-        base, blade = pair.bodies
-        if np.linalg.norm(np.cross(blade.rotation @ u, n)) < 1e-6:
+    **Arguments:**
+
+    - `at`, `at_b`: the point, in the world in the initial configuration or in the body.
+    - `direction`, `direction_b`: of the edge, likewise.
+    - `normal`: of the plane it moves on, in the world (spatial only, default z). It gives the
+      direction across the edge; that the body stays in the plane is for another joint to say.
+    - `on`: the body that carries the plane (default: the ground).
+    """
+
+    touches: ClassVar[tuple[str, ...]] = ("on", "body")
+
+    body: Any
+    _: KW_ONLY
+    direction: Any = None
+    direction_b: Any = None
+    normal: Any = None
+
+    def attach(self, there: Attachment) -> Attached:
+        point = self._point(there)
+        edge = there.one_direction(1, "direction", self.direction, self.direction_b)
+        q, u = there.arm(1, point), there.components(edge)
+        if there.is_planar:
+            there.refuse(normal=self.normal)
+            return there.attached([BladeInPlane(q, u)], point=point)
+        normal = (0.0, 0.0, 1.0) if self.normal is None else self.normal
+        n = there.direction("normal", normal)
+        base, blade = there.bodies
+        if _along(blade.rotation @ edge, n):
             raise ModelError(
-                f"{pair.owner}: its edge is along the plane's normal. Give a direction in the "
+                f"{self.owner}: its edge is along the plane's normal. Give a direction in the "
                 "plane, or another normal."
             )
-        element = KnifeEdge(*map(Vec3.of, (q, u, base.to_local_direction(n))))
-        return self._joint(pair, [element], point=q)
-
-
-def _normal(pair: Attachment, value: Any) -> np.ndarray:
-    return direction(pair.owner, "normal", value)
-
-
-def _on_body(pair: Attachment, world: Any, local: Any, what: str) -> np.ndarray:
-    """A direction of the second body from a world one or its own."""
-    if (world is None) == (local is None):
-        state = "missing" if world is None else "given twice"
-        raise ModelError(
-            f"{pair.owner}: its {what} is {state}. Give either {what}= (a world direction of the "
-            f"initial configuration) or {what}_b= (body axes)."
-        )
-    if local is not None:
-        return direction(pair.owner, f"{what}_b", local, pair.size)
-    return pair.bodies[1].to_local_direction(direction(pair.owner, what, world, pair.size))
-
-
-def _point(pair: Attachment, at: Any, at_b: Any) -> np.ndarray:
-    """A point of the second body from a world one or its own coordinates."""
-    if (at is None) == (at_b is None):
-        state = "missing" if at is None else "given twice"
-        raise ModelError(
-            f"{pair.owner}: its point is {state}. Give either at= (a world point of the initial "
-            "configuration) or at_b= (body coordinates)."
-        )
-    if at_b is not None:
-        return pair.vector("at_b", at_b)
-    return pair.bodies[1].to_local_point(pair.vector("at", at))
+        across = there.components(base.to_local_direction(n))
+        return there.attached([BladeInSpace(q, u, across)], point=point)

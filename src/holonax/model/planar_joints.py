@@ -1,102 +1,117 @@
-"""Planar joints: each is its fields and one residual of the frames it connects.
-
-`p`, `q` are the joint's point in its first and second body, `u` its unit direction in the first
-body. Residuals are in metres, or radians for angles.
-"""
+"""The joints that exist in the plane only: a pin in a slot and a point on a curve."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import KW_ONLY
+from typing import Any, ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from .._messages import explained, shown
+from .._numbers import is_traced
 from ..rotation import Vec2
-from ..rotation.vectors import Scalar
-from ..system.elements import Constraint
-from ..system.frames import PlanarFrame
+from .attachment import Attached, Attachment, triad
+from .items import ModelError, record
+from .joint import Joint, Place, PointJoint, Residual, off_line
 
 
-class PlanarRevolute(Constraint):
-    """Pin: the two points coincide (2 rows)."""
+@record("pin_in_slot", "pin-in-slot joint")
+class PinInSlot(PointJoint):
+    """A pin of `b` slides in a straight slot of `a` and turns freely in it: 1 row.
 
-    p: Vec2
-    q: Vec2
+    **Arguments:**
 
-    def residual(self, a: PlanarFrame, b: PlanarFrame, *, t: Any) -> Any:
-        return b.point(self.q) - a.point(self.p)
-
-
-class PlanarPrismatic(Constraint):
-    """Slider: point q stays on the line p + s u of the first body, at a fixed angle (2 rows).
-
-    `angle` is the angle of the second body seen from the first [rad].
+    - `at`: where the pin is in the initial configuration [m, world], on the slot; or `at_a`, a
+      point of the slot in the coordinates of `a`, and `at_b`, the pin in those of `b`.
+    - `direction`: of the slot, in world axes in the initial configuration; or `direction_a` in the
+      axes of `a`.
     """
 
-    p: Vec2
-    q: Vec2
-    u: Vec2
-    angle: Scalar
+    kinds = ("planar",)
+    free = ("slide",)
 
-    def residual(self, a: PlanarFrame, b: PlanarFrame, *, t: Any) -> Any:
-        return (
-            _off_line(a, b, self.p, self.q, self.u),
-            b.angle - a.angle - self.angle,
-        )
+    _: KW_ONLY
+    direction: Any = None
+    direction_a: Any = None
 
+    def place(self, there: Attachment) -> Place:
+        here = super().place(there)
+        slot = "the direction of its slot"
+        u = there.one_direction(0, "direction", self.direction, self.direction_a, of=slot)
+        return Place(there, here.p, here.q, triad(u))
 
-class PlanarFixed(Constraint):
-    """Weld: the points coincide and the relative angle is kept (3 rows)."""
-
-    p: Vec2
-    q: Vec2
-    angle: Scalar
-
-    def residual(self, a: PlanarFrame, b: PlanarFrame, *, t: Any) -> Any:
-        return (b.point(self.q) - a.point(self.p), b.angle - a.angle - self.angle)
+    @staticmethod
+    def residual(a: Any, b: Any, *, p: Any, q: Any, u: Any) -> Any:
+        return (off_line(a, b, p, q, u),)
 
 
-class PlanarGear(Constraint):
-    """Gear pair on a carrier: (b - c) = ratio (a - c) + offset, for the three angles (1 row).
+@record("point_on_curve", "point-on-curve joint")
+class PointOnCurve(Joint):
+    """A point of `b` stays on a curve drawn on `a`: 1 row.
 
-    `ratio` is any real number: the turn of b for one turn of a, both seen from the carrier c, so
-    -Ra/Rb for wheels that mesh outside each other and Ra/Rb for an internal mesh. Planar angles
-    are unbounded, so the teeth never slip.
+    **Arguments:**
+
+    - `curve`: a function F(x, y) of the coordinates of `a` [m] that vanishes on the curve, smooth
+      and written with `jax.numpy`; its scale does not matter.
+    - `at_b`: the point, in the coordinates of `b` [m].
+
+    The residual is F / |grad F|, the distance from the curve to first order.
     """
 
-    ratio: Scalar
-    offset: Scalar
+    touches: ClassVar[tuple[str, ...]] = ("a", "b")
+    kinds = ("planar",)
 
-    def residual(self, a: PlanarFrame, b: PlanarFrame, c: PlanarFrame, *, t: Any) -> Any:
-        return ((b.angle - c.angle) - self.ratio * (a.angle - c.angle) - self.offset,)
+    a: Any
+    b: Any
+    _: KW_ONLY
+    curve: Callable[[Any, Any], Any]
+    at_b: Any
 
+    def attach(self, there: Attachment) -> Attached:
+        q = there.vector("at_b", self.at_b)
+        start = there.seen_from_first(q)
+        if not callable(self.curve) or not is_traced(start):
+            self._check(start)
+        known = {"q": there.arm(1, q), "curve": self.curve, "origin": None}
+        if there.bodies[0].com is not None:
+            known["origin"] = there.arm(0, np.zeros(2))
+        return there.attached([Residual.of(self.residual, known)], point=q)
 
-class PinInSlot(Constraint):
-    """A pin, the point q of the second body, stays on the line p + s u of the first (1 row)."""
-
-    p: Vec2
-    q: Vec2
-    u: Vec2
-
-    def residual(self, a: PlanarFrame, b: PlanarFrame, *, t: Any) -> Any:
-        return (_off_line(a, b, self.p, self.q, self.u),)
-
-
-class PointOnCurve(Constraint):
-    """The point q of the second body stays on a curve F(x, y) = 0 drawn on the first (1 row).
-
-    The residual F / |grad F| is the distance from the curve [m] to first order.
-    """
-
-    q: Vec2
-    curve: Callable[[Any, Any], Any] = eqx.field(static=True)
-
-    def residual(self, a: PlanarFrame, b: PlanarFrame, *, t: Any) -> Any:
-        local = a.A.T @ (b.point(self.q) - a.r)
-        value, gradient = curve_gradient(self.curve, local)
+    @staticmethod
+    def residual(a: Any, b: Any, *, q: Any, curve: Any, origin: Any) -> Any:
+        local = a.A.T @ (b.point(q) - (a.r if origin is None else a.point(origin)))
+        value, gradient = curve_gradient(curve, local)
         return (value / gradient.norm(),)
+
+    def _check(self, start: np.ndarray) -> None:
+        """Evaluate the curve and its gradient where the point starts."""
+        if not callable(self.curve):
+            raise ModelError(
+                f"{self.owner}: curve={shown(self.curve)} is not a function. Give one of (x, y)."
+            )
+        try:
+            at = Vec2(*(jnp.asarray(x) for x in start))
+            value, gradient = curve_gradient(self.curve, at)
+            shape = np.shape(value)
+        except Exception as error:
+            raise ModelError(
+                f"{self.owner}: curve(x, y) could not be differentiated at {start.tolist()}: "
+                f"{explained(error)} Write it with jax.numpy, as a function of two numbers."
+            ) from None
+        if shape != ():
+            raise ModelError(
+                f"{self.owner}: curve(x, y) must return one number, got an array of shape {shape}."
+            )
+        slope = np.asarray(gradient.array())
+        if not np.isfinite(value) or not np.all(np.isfinite(slope)) or np.all(slope == 0):
+            raise ModelError(
+                f"{self.owner}: at its start {start.tolist()} (in the first body) the curve has "
+                f"the value {float(value):g} and the gradient {slope.tolist()}, which must not "
+                "vanish. Start elsewhere, or give a curve that has no singular point there."
+            )
 
 
 def curve_gradient(curve: Callable[[Any, Any], Any], at: Vec2) -> tuple[Any, Vec2]:
@@ -105,8 +120,3 @@ def curve_gradient(curve: Callable[[Any, Any], Any], at: Vec2) -> tuple[Any, Vec
     value, dx = jax.jvp(curve, (at.x, at.y), (one, zero))
     dy = jax.jvp(curve, (at.x, at.y), (zero, one))[1]
     return value, Vec2(dx, dy)
-
-
-def _off_line(a: PlanarFrame, b: PlanarFrame, p: Vec2, q: Vec2, u: Vec2) -> Any:
-    """Distance of b's point q from a's line p + s u, positive to the left of u."""
-    return (a.A @ u.turned()).dot(b.point(q) - a.point(p))

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
+from .._numbers import as_array, namespace
 from .vectors import Axes3, Scalar, Vec3
 
 Quaternion = tuple[Scalar, Scalar, Scalar, Scalar]
@@ -171,21 +171,18 @@ _BERNOULLI = (1 / 6, 1 / 30, 1 / 42, 1 / 30, 5 / 66, 691 / 2730, 7 / 6, 3617 / 5
 _COTANGENT = [b / math.factorial(2 * k + 2) for k, b in enumerate(_BERNOULLI)]
 
 
-def quaternion_from_axes(matrix: Any) -> np.ndarray:
-    """Host side: unit quaternion of a 3x3 rotation matrix (Shepperd's stable branch)."""
-    a = np.asarray(matrix, dtype=float)
-    trace = np.trace(a)
-    squares = np.array([trace, a[0, 0], a[1, 1], a[2, 2]])
-    k = int(np.argmax(squares))
-    e = np.empty(4)
-    e[k] = 0.5 * np.sqrt(max(1 + 2 * squares[k] - trace, 0.0))
-    f = 1 / (4 * e[k])
-    skew = np.array([a[2, 1] - a[1, 2], a[0, 2] - a[2, 0], a[1, 0] - a[0, 1]])
-    if k == 0:
-        e[1:] = skew * f
-    else:
-        i, j, l = k - 1, k % 3, (k + 1) % 3
-        e[0] = skew[i] * f
-        e[j + 1] = (a[i, j] + a[j, i]) * f
-        e[l + 1] = (a[i, l] + a[l, i]) * f
-    return e / np.linalg.norm(e)
+def quaternion_from_axes(matrix: Any) -> Any:
+    """Unit quaternion of a 3x3 rotation matrix (Shepperd's stable branch); on the host unless
+    traced."""
+    xp, a = namespace(matrix), as_array(matrix)
+    trace = xp.trace(a)
+    squares = xp.array([trace, a[0, 0], a[1, 1], a[2, 2]])
+    # Four times the products of any two of e0 ... e3; the largest square is one or more.
+    products = [[None] * 4 for _ in range(4)]
+    for k in range(4):
+        products[k][k] = 1 + 2 * squares[k] - trace
+    for i, j, l in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        products[0][i + 1] = products[i + 1][0] = a[l, j] - a[j, l]
+        products[i + 1][j + 1] = products[j + 1][i + 1] = a[i, j] + a[j, i]
+    e = xp.array(products)[xp.argmax(squares)]
+    return e / xp.linalg.norm(e)

@@ -15,6 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._numbers import as_array, namespace
+
 Scalar = Any  # a float, or an array over many bodies
 
 
@@ -195,15 +197,15 @@ class Axes3:
 
 
 def perpendicular_axes(axis: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Host side: a right-handed triad (e1, e2, unit axis) for a joint axis.
+    """A right-handed triad (e1, e2, unit axis) for a joint axis; on the host unless traced.
 
     e1 is chosen from the coordinate direction least parallel to the axis, so the choice is
     well conditioned and depends on the axis only.
     """
-    n = np.asarray(axis, dtype=float)
-    n = n / np.linalg.norm(n)
-    seed = np.zeros(3)
-    seed[int(np.argmin(np.abs(n)))] = 1.0
+    xp = namespace(axis)
+    n = as_array(axis)
+    n = n / xp.linalg.norm(n)
+    seed = xp.eye(3)[xp.argmin(xp.abs(n))]
     e1 = seed - n * (n @ seed)
-    e1 /= np.linalg.norm(e1)
-    return e1, np.cross(n, e1), n
+    e1 = e1 / xp.linalg.norm(e1)
+    return e1, xp.cross(n, e1), n

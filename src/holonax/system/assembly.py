@@ -32,7 +32,9 @@ class BodySet(eqx.Module):
     """The bodies of one kind with the element groups between them.
 
     `mass` is (n,); `inertia` is (n,) for planar bodies and (6, n) for spatial ones, in the order
-    xx, yy, zz, xy, xz, yz. `gravity` is the acceleration of free fall.
+    xx, yy, zz, xy, xz, yz. `gravity` is the acceleration of free fall. `com` (n, 2 or 3) is where
+    the centres of mass lie in coordinates that begin elsewhere, for those who ask in these; q, v
+    and the elements know the centres of mass only.
     """
 
     mass: Array
@@ -44,6 +46,7 @@ class BodySet(eqx.Module):
     frame: type = eqx.field(static=True)
     plans: dict[str, BlockPlan]
     tangent: TangentPlan | None
+    com: Array | None = None
 
     @staticmethod
     def of(
@@ -56,6 +59,7 @@ class BodySet(eqx.Module):
         names: Sequence[str],
         frame: type,
         solver: str = "auto",
+        com: Array | None = None,
     ) -> BodySet:
         """Bodies with their elements; `solver` is "auto", "dense" or "block"."""
         holonomic = [g for g in joints if g.is_holonomic]
@@ -74,6 +78,7 @@ class BodySet(eqx.Module):
             frame,
             plans,
             tangent,
+            com,
         )
 
     @property
@@ -107,6 +112,7 @@ class BodySet(eqx.Module):
             names=self.names,
             frame=self.frame,
             solver="dense" if self.tangent is None else "auto" if self.tangent.quick else "block",
+            com=self.com,
         )
 
     # -- state -------------------------------------------------------------------------------

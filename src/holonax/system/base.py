@@ -13,11 +13,13 @@ differentiated; its structure is static.
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 Array = jax.Array
 Metric = Literal["mass", "identity"]
@@ -86,6 +88,17 @@ class Configuration:
 class System(eqx.Module):
     """A constrained mechanical system; see the module's equations for the symbols."""
 
+    def parameters(self) -> dict[str, Array]:
+        """Every physical number by its name."""
+        return {}
+
+    def with_parameters(self, changes: Mapping[str, Any] | None = None, **more: Any) -> System:
+        """This system with some of its parameters replaced, which may be traced."""
+        names = sorted({**(changes or {}), **more})
+        if names:
+            raise KeyError(f"{type(self).__name__} has no parameters by name, so no {names[0]!r}.")
+        return self
+
     @abc.abstractmethod
     def with_redundant_constraints(self) -> System:
         """This system, its factors prepared for linearly dependent constraints."""
@@ -102,6 +115,35 @@ class System(eqx.Module):
     def rows_of_all(self) -> Any:
         """Where its constraint rows are among those of `complete()`: all of them, or an array."""
         return slice(None)
+
+    # -- time ----------------------------------------------------------------------------
+
+    def time(self, t: Array) -> Array:
+        """The time that functions of it are given, where the loop has counted `t` [s]."""
+        return t
+
+    def time_breaks(self) -> np.ndarray:
+        """The times at which forces or constraints are known not to be smooth [s], sorted."""
+        return np.zeros(0)
+
+    def has_unannounced_times(self, nq: int) -> bool:
+        """Whether forces or constraints depend on the time explicitly, by functions that do not
+        say where they have breaks."""
+        return False
+
+    def moving_constraints(self, nq: int) -> System | None:
+        """This system with those constraints only that depend on the time explicitly; None if
+        there are none."""
+        return None
+
+    def typical_sizes(self, q: np.ndarray) -> np.ndarray | None:
+        """A usual increment of each coordinate of position, one for each entry of v; None where
+        that is not known."""
+        return None
+
+    def increment_units(self, nv: int) -> list[str]:
+        """The unit of each increment of position: "m", "rad", or "" where it is not known."""
+        return [""] * nv
 
     # -- configuration space -------------------------------------------------------------
 

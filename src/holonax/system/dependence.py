@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._numbers import is_traced
 from ..compiler import dependence
 from ..compiler.fingerprint import Unknown, fingerprint, of_installation
 from ..compiler.store import read, write
@@ -27,7 +28,9 @@ _known: dict[Any, Dependence] = {}
 
 def force_dependence(group: Group, frame: Any) -> Dependence:
     """What the forces of a group's elements depend on; see `Dependence`."""
-    one = jax.tree.map(lambda x: np.asarray(x)[:1], group.element)
+    one = jax.tree.map(
+        lambda x: np.ones((1, *x.shape[1:])) if is_traced(x) else np.asarray(x)[:1], group.element
+    )
     key = (jax.tree.structure(one), frame, len(group.nodes), group.rows)
     if key not in _known:
         _known[key] = _kept(one, frame, len(group.nodes), group.rows)

@@ -93,6 +93,8 @@ class Scatter(eqx.Module):
         batch = [(0, 0)] * (values.ndim - 1)
         if self.first is not None:
             return jnp.pad(values, [*batch, (self.first, self.count - self.first - size)])
+        if not self.layers:  # everything goes to the ground
+            return jnp.zeros((*values.shape[:-1], self.count), values.dtype)
         padded = jnp.pad(values, [*batch, (0, 1)])
         total = sum(jnp.take(padded, layer.array(), axis=-1) for layer in self.layers)
         if self.busy:

@@ -8,7 +8,7 @@ differentiates the rotation map.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -50,6 +50,10 @@ class Frame:
     def velocity(self, s: Vec3) -> Vec3:
         """World velocity of the body-fixed point `s`."""
         return self.v + self.A @ self.w.cross(s)
+
+    def at(self, s: Vec3) -> Frame:
+        """The frame with the same axes whose origin is the body-fixed point `s`."""
+        return replace(self, r=self.point(s), v=self.velocity(s))
 
     @property
     def spin(self) -> Vec3:
@@ -206,6 +210,10 @@ class PlanarFrame:
         """World velocity of the body-fixed point `s`."""
         return self.v + (self.A @ s).turned() * self.w
 
+    def at(self, s: Vec2) -> PlanarFrame:
+        """The frame with the same axes whose origin is the body-fixed point `s`."""
+        return replace(self, r=self.point(s), v=self.velocity(s))
+
     @property
     def spin(self) -> Scalar:
         """Angular velocity."""
@@ -323,3 +331,10 @@ class PlanarFrame:
     def normalize(q: Any) -> Any:
         """Rows of q as they are."""
         return q
+
+
+def at_origins(frames: Sequence[Any], origins: Any) -> list[Any]:
+    """Frames at the origins of the bodies' coordinates, given from their centres of mass."""
+    if origins is None:
+        return list(frames)
+    return [frame.at(origin) for frame, origin in zip(frames, origins, strict=True)]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import equinox as eqx
@@ -17,9 +17,11 @@ from jax.lax import optimization_barrier
 from .._messages import listed, shown
 from .._numbers import as_array
 from ..linalg import jacobian
+from ..signals import signals_in
 from .base import Array, Metric, Rows, System
 from .dense import DenseFactor, DenseTangent, inverse_mass
 from .tangent_blocks import StepWeights
+from .time_dependence import depends
 
 
 def _check_callable(name: str, fun: Any, arguments: str) -> None:
@@ -59,7 +61,7 @@ class FunctionSystem(System):
     No derivative is asked for: G, gamma and every other one comes from AD.
     """
 
-    parameters: Any
+    p: Any
     _mass: Callable = eqx.field(static=True)
     _force: Callable = eqx.field(static=True)
     _constraint: Callable | None = eqx.field(static=True)
@@ -95,24 +97,31 @@ class FunctionSystem(System):
         self._coordinate_names = _names_given("coordinate_names", coordinate_names)
         self._constraint_names = _names_given("constraint_names", constraint_names)
         self._redundant = self._sturdy = False
-        self.parameters = _numbers({} if parameters is None else parameters)
+        self.p = _numbers({} if parameters is None else parameters)
 
-    def with_parameters(self, **changes: Any) -> FunctionSystem:
-        """This system with some entries of its `parameters` dictionary replaced."""
-        if not isinstance(self.parameters, dict):
-            raise TypeError(
-                f"with_parameters: the parameters are {type(self.parameters).__name__}, not a "
-                "dictionary of names. Make a new FunctionSystem with the changed ones."
-            )
-        unknown = sorted(set(changes) - set(self.parameters))
+    def parameters(self) -> dict[str, Array]:
+        """The numbers handed to the functions, by name; nested ones as ``"spring.stiffness"``."""
+        return {_path(path): x for path, x in jax.tree_util.tree_leaves_with_path(self.p)}
+
+    def with_parameters(
+        self, changes: Mapping[str, Any] | None = None, **more: Any
+    ) -> FunctionSystem:
+        """This system with some of its parameters replaced, which may be traced."""
+        wanted = {**(changes or {}), **more}
+        if isinstance(self.p, dict):  # entries as they were given, whatever is in them
+            whole = {name: wanted.pop(name) for name in list(wanted) if name in self.p}
+            new = {name: whole.get(name, old) for name, old in self.p.items()}
+        else:
+            new = self.p
+        known = [_path(path) for path, _ in jax.tree_util.tree_leaves_with_path(new)]
+        unknown = sorted(set(wanted) - set(known))
         if unknown:
             raise KeyError(
                 f"FunctionSystem has no parameter {listed(map(repr, unknown))}; it has "
-                f"{listed(map(repr, self.parameters)) or 'none'}."
+                f"{listed(map(repr, known)) or 'none'}."
             )
-        new = _numbers(changes)
-        new = {name: new.get(name, old) for name, old in self.parameters.items()}
-        return eqx.tree_at(lambda s: s.parameters, self, new)
+        new = jax.tree_util.tree_map_with_path(lambda path, x: wanted.get(_path(path), x), new)
+        return eqx.tree_at(lambda s: s.p, self, _numbers(new))
 
     def with_redundant_constraints(self) -> FunctionSystem:
         return _replaced(self, _redundant=True)
@@ -131,6 +140,26 @@ class FunctionSystem(System):
 
     def sturdier(self) -> FunctionSystem | None:
         return None if self._sturdy else _replaced(self, _sturdy=True)
+
+    def time_breaks(self) -> np.ndarray:
+        functions = (self._force, self._constraint, self._nonholonomic)
+        found = [x.breaks for f in functions if f is not None for x in signals_in(f)]
+        return np.unique(np.concatenate(found)) if found else np.zeros(0)
+
+    def has_unannounced_times(self, nq: int) -> bool:
+        return any(self._timed(name, nq) for name in ("force", "constraint", "nonholonomic"))
+
+    def moving_constraints(self, nq: int) -> FunctionSystem | None:
+        moving = self._timed("constraint", nq) or self._timed("nonholonomic", nq)
+        return self if moving else None
+
+    def _timed(self, name: str, nq: int) -> bool:
+        """Whether one of the functions, of `nq` coordinates, depends on the time explicitly."""
+        function = getattr(self, f"_{name}")
+        if function is None:
+            return False
+        leaves, structure = jax.tree.flatten(self.parameters)
+        return _uses_time(function, name, nq, tuple(jnp.shape(x) for x in leaves), structure)
 
     def qdot(self, q: Array, v: Array) -> Array:
         return v
@@ -169,7 +198,7 @@ class FunctionSystem(System):
         return q
 
     def _mass_value(self, q: Array) -> Array:
-        return _called(self._mass, q, self.parameters)
+        return _called(self._mass, q, self.p)
 
     def mass_matrix(self, q: Array) -> Array:
         mass = self._mass_value(q)
@@ -180,12 +209,12 @@ class FunctionSystem(System):
         return mass * v if mass.ndim == 1 else mass @ v
 
     def force(self, q: Array, v: Array, t: Array) -> Array:
-        return _called(self._force, q, v, t, self.parameters)
+        return _called(self._force, q, v, t, self.p)
 
     def potential_energy(self, q: Array) -> Array:
         if self._potential is None:
             return jnp.zeros((), q.dtype)
-        return jnp.asarray(self._potential(q, self.parameters))
+        return jnp.asarray(self._potential(q, self.p))
 
     @property
     def has_potential(self) -> bool:
@@ -195,7 +224,7 @@ class FunctionSystem(System):
     def constraint(self, q: Array, t: Array) -> Array:
         if self._constraint is None:
             return jnp.zeros((0,), q.dtype)
-        return _called(self._constraint, q, t, self.parameters)
+        return _called(self._constraint, q, t, self.p)
 
     def _holonomic_rate(self, q: Array, v: Array, t: Array) -> Array:
         t = jnp.asarray(t, q.dtype)
@@ -204,7 +233,7 @@ class FunctionSystem(System):
     def _nonholonomic_rate(self, q: Array, v: Array, t: Array) -> Array:
         if self._nonholonomic is None:
             return jnp.zeros((0,), q.dtype)
-        return _called(self._nonholonomic, q, v, t, self.parameters)
+        return _called(self._nonholonomic, q, v, t, self.p)
 
     def constraint_rate(self, q: Array, v: Array, t: Array) -> Array:
         if self._nonholonomic is None:
@@ -275,6 +304,15 @@ class FunctionSystem(System):
         return _names(self._constraint_names, "constraint", "constraint", rows)
 
 
+@lru_cache(maxsize=256)
+def _uses_time(function: Any, name: str, nq: int, shapes: Any, structure: Any) -> bool:
+    """Whether a user's function of (q, t, p) or (q, v, t, p) depends on t."""
+    of = lambda shape: jax.ShapeDtypeStruct(shape, float)  # noqa: E731
+    parameters = structure.unflatten([of(shape) for shape in shapes])
+    state = [of((nq,))] if name == "constraint" else [of((nq,)), of((nq,))]
+    return depends(function, (*state, of(()), parameters), len(state))
+
+
 @partial(jax.jit, static_argnums=0)
 def _called(function: Any, *arguments: Any) -> Array:
     """A user's function; inside a jit it is traced and differentiated once, not at each use."""
@@ -303,11 +341,15 @@ def _names_given(what: str, names: Any) -> tuple[str, ...] | None:
     return tuple(names)
 
 
+def _path(path: Any) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator=".")
+
+
 def _numbers(parameters: Any) -> Any:
     """The parameters as arrays; refuses by name what is no finite number."""
 
     def array(path: Any, value: Any) -> Array:
-        name = f"parameter {jax.tree_util.keystr(path, simple=True, separator='.')!r}"
+        name = f"parameter {_path(path)!r}"
         try:
             x = as_array(value)
         except (TypeError, ValueError):

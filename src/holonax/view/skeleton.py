@@ -15,7 +15,6 @@ from .._arguments import several
 from .._messages import shown
 from .._numbers import array
 from ..result import Result
-from ..system.frames import PlanarFrame
 from ..system.mechanism import BodyMotion, Mechanism
 
 Trace = tuple[str, Any]  # the name of a body and a point in its coordinates
@@ -91,17 +90,17 @@ class _Bodies:
         """The body's picture through its attached points."""
         points = self.attached[name]
         planar = self.motions[name].angle is not None
-        origin = np.zeros(2 if planar else 3)
-        if len(points) < 2 and not any(_coincide(p, origin) for p in points):
-            points = [*points, origin]
+        centre = np.asarray(self.motions[name].com)
+        if len(points) < 2 and not any(_coincide(p, centre) for p in points):
+            points = [*points, centre]
         closed = planar and len(points) > 2 and not _in_a_row(points)
         if closed:
-            centre = np.mean(points, axis=0)
-            points = sorted(points, key=lambda p: float(np.arctan2(*(p - centre)[::-1])))
+            middle = np.mean(points, axis=0)
+            points = sorted(points, key=lambda p: float(np.arctan2(*(p - middle)[::-1])))
         elif len(points) > 2 and planar:
             points = sorted(points, key=lambda p: (float(p[0]), float(p[1])))
         elif len(points) > 2:  # in space: a star from the centre of mass
-            points = [p for point in points for p in (origin, point)]
+            points = [p for point in points for p in (centre, point)]
         return Stroke(name, np.stack([self.path(name, p)[index] for p in points], axis=1), closed)
 
 
@@ -113,8 +112,7 @@ def skeleton(result: Result, index: np.ndarray, traces: Traces = ()) -> Skeleton
             f"Drawing a mechanism needs one made with hx.Model; this result belongs to a "
             f"{type(system).__name__}, which knows coordinates only. hx.plot shows those."
         )
-    names = [name for s in system.sets for name in s.names]
-    dimension = 2 if all(s.frame is PlanarFrame for s in system.sets) else 3
+    names, dimension = system.bodies.names, system.bodies.translations
     bodies = _Bodies({x: result[x] for x in names}, {x: [] for x in names}, dimension)
     rods, pins, fixed = _joints(system, bodies)
     if not isinstance(traces, Mapping):
@@ -137,10 +135,10 @@ def _joints(system: Mechanism, bodies: _Bodies) -> tuple[np.ndarray, np.ndarray,
     """The rods, pins and fixed points of a `Skeleton`, at all saved states."""
     n, d = next(iter(bodies.motions.values())).position.shape[0], bodies.dimension
     rods, pins, fixed = [np.zeros((n, 0, 2, d))], [np.zeros((n, 0, d))], [np.zeros((0, d))]
-    for joint, marker in system.markers:
+    names = ("ground", *system.bodies.names)
+    for joint, ends in system.markers:
         point_a, point, _ = system.place(joint)
-        names = ("ground", *system.sets[marker.set_index].names)
-        first, second = (names[i] for i in marker.bodies)
+        first, second = (names[i] for i in ends)
         a, b = bodies.attach(first, point_a), bodies.attach(second, point)
         pins.append(b[:, None])
         if not _coincide(a, b):

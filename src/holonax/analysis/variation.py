@@ -1,0 +1,125 @@
+"""How the equations of motion answer small deviations from one state.
+
+With v' and lam of the state fixed, deviations (dq, dv) leave
+
+    by_position dq + by_velocity dv,   drag dq + J dv
+
+out of balance: forces in f - J^T lam - M v', and velocities in the constraints J v + g_t = 0. What
+the constraints allow is spanned by
+
+    dq = Z x,   dv = Z_v y + C x,     G Z = 0,   J Z_v = 0,   J C = -drag Z.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..compiler import native
+from ..system.base import Array, System
+from ..system.evaluation import evaluated
+from .checks import is_traced
+from .tangent import Tangent
+
+
+class Variation(NamedTuple):
+    """The state's own terms, and the derivatives of the module's equations."""
+
+    mass: Any
+    jacobian: Any
+    force: Any
+    unbalanced: Any
+    a: Any
+    lam: Any
+    by_position: Any
+    by_velocity: Any
+    drag: Any
+
+
+class Bases(NamedTuple):
+    """Z (nv, n), Z_v (nv, m) and C (nv, n)."""
+
+    positions: Any
+    velocities: Any
+    dragged: Any
+
+
+@native(once=True)
+def _derivatives(system: System, t: Any, q: Any, v: Any, a: Any, lam: Any) -> tuple[Any, ...]:
+    """by_position, by_velocity and drag, one direction at a time."""
+    still = jnp.zeros_like(v)
+
+    def by_position(step: Any) -> tuple[Any, Any]:
+        moved = system.retract(q, step)
+        force = system.force(moved, v, t) - system.constraint_force(moved, t, lam)
+        return force - system.momentum(moved, a), system.constraint_rate(moved, v, t)
+
+    def along(e: Any) -> tuple[Any, Any, Any]:
+        balance, drag = jax.jvp(by_position, (still,), (e,))[1]
+        return balance, jax.jvp(lambda w: system.force(q, w, t), (v,), (e,))[1], drag
+
+    return tuple(x.T for x in jax.lax.map(along, jnp.eye(v.shape[0])))
+
+
+def variation(
+    system: System, t: Any, q: Any, v: Any, rank: int, *, at_rest: bool = False
+) -> Variation:
+    """At a state whose constraints have this rank; `at_rest` for drivers that stand still."""
+    if is_traced((system, t, q, v)):
+        return _traced_variation(system, t, q, v, rank, at_rest)
+    t, q, v = np.float64(t), np.asarray(q), np.asarray(v)
+    here = evaluated(system, t, q, v, dense=True)
+    terms = here.mass, here.jacobian, here.force, here.gamma
+    return _variation(system, t, q, v, rank, at_rest, *terms)
+
+
+@partial(jax.jit, static_argnums=(4, 5))
+def _traced_variation(
+    system: System, t: Array, q: Array, v: Array, rank: int, at_rest: bool
+) -> Variation:
+    """The same inside of what is differentiated or compiled."""
+    force, gamma = system.force(q, v, t), system.gamma(q, v, t)
+    terms = system.mass_matrix(q), system.jacobian(q, t), force, gamma
+    return _variation(system, t, q, v, rank, at_rest, *terms)
+
+
+def _variation(
+    system: System, t: Any, q: Any, v: Any, rank: int, at_rest: bool, *terms: Any
+) -> Variation:
+    mass, jacobian, force, gamma = terms
+    tangent = Tangent.split(mass, jacobian, rank)
+    f = tangent.force(force)
+    bound = tangent.inverse @ (tangent.scale * (0.0 * gamma if at_rest else gamma))
+    lam = tangent.smallest(tangent.multipliers(f - bound))
+    a = 0.0 * v if at_rest else tangent.displacement(tangent.allowed(f) + bound)
+    unbalanced = tangent.lower @ tangent.allowed(f)
+    derivatives = _derivatives(system, t, q, v, a, lam)
+    return Variation(mass, jacobian, force, unbalanced, a, lam, *derivatives)
+
+
+def allowed(
+    here: Variation, rank: int, holonomic: tuple[int, int], *, at_rest: bool = False
+) -> Bases:
+    """The deviations that the constraints allow; `holonomic` are the number of rows of position
+    level, which come first, and their rank."""
+    found = _traced_allowed if is_traced(here) else _allowed
+    return found(here, rank, holonomic, at_rest)
+
+
+def _allowed(here: Variation, rank: int, holonomic: tuple[int, int], at_rest: bool) -> Bases:
+    tangent = Tangent.split(here.mass, here.jacobian, rank)
+    velocities = positions = tangent.basis()
+    rows = here.jacobian.shape[0]
+    if holonomic[0] != rows:
+        own = Tangent.split(here.mass, here.jacobian[: holonomic[0]], holonomic[1])
+        positions = own.basis()
+    change = 0.0 * (here.drag @ positions) if at_rest else here.drag @ positions
+    dragged = -tangent.displacement(tangent.inverse @ (tangent.scale[:, None] * change))
+    return Bases(positions, velocities, dragged)
+
+
+_traced_allowed = jax.jit(_allowed, static_argnums=(1, 2, 3))
