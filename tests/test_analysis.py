@@ -266,7 +266,7 @@ def test_bad_arguments_of_equilibrium_are_refused():
         hx.equilibrium(system, None)
     with pytest.raises(ValueError, match="12 coordinates and 8 constraint rows, belongs to anot"):
         hx.equilibrium(system, other)
-    with pytest.raises(ValueError, match=r"method='magic' is not known. Use \"newton\" or"):
+    with pytest.raises(ValueError, match=r"method='magic' is not known. Choose one of 'newton'"):
         hx.equilibrium(system, start, method="magic")
     rest = hx.equilibrium(system, start)
     for ask in (hx.equilibrium, hx.linearize):
@@ -274,9 +274,9 @@ def test_bad_arguments_of_equilibrium_are_refused():
             ask(hanging_chain()[0], rest)
     with pytest.raises(ValueError, match="load_steps=0 must be a whole number, 1 or more"):
         hx.equilibrium(system, start, load_steps=0)
-    with pytest.raises(ValueError, match=r"tol=-1\.0 must be finite and positive"):
+    with pytest.raises(ValueError, match=r"tol=-1 is out of range"):
         hx.equilibrium(system, start, tol=-1)
-    with pytest.raises(ValueError, match="t=nan must be finite"):
+    with pytest.raises(ValueError, match="t=nan is not finite"):
         hx.equilibrium(system, start, t=np.nan)
     with pytest.raises(TypeError, match="cannot be made consistent while it is differentiated"):
         jax.grad(lambda q: hx.equilibrium(system, q).q[0])(start.q)

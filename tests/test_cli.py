@@ -24,7 +24,7 @@ def test_a_paper_is_recomputed_into_a_folder(capsys, tmp_path):
 def test_an_unknown_paper_is_one_line(capsys, tmp_path):
     assert cli.main(["papers", "nobody1900", "--out", str(tmp_path)]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("holonax: papers: 'nobody1900' is not one of welch2007")
+    assert error.startswith("holonax: papers: name='nobody1900' is not known. Choose one of")
     assert error.count("\n") == 1
 
 

@@ -228,7 +228,7 @@ def test_a_bead_on_a_circle_swings_like_a_pendulum():
         ("pin_in_slot", {"at": (0, 0), "direction": (0, 0)}, "no length"),
         ("pin_in_slot", {"direction": (1, 0)}, "its place is missing"),
         ("point_on_curve", {"curve": 3.0, "at_b": (0, 0)}, "not a function"),
-        ("point_on_curve", {"curve": ellipse, "at_b": (0, 0, 0)}, "2 components"),
+        ("point_on_curve", {"curve": ellipse, "at_b": (0, 0, 0)}, "2 numbers"),
         ("point_on_curve", {"curve": ellipse, "at_b": (-1, -1)}, "must not vanish"),
         ("point_on_curve", {"curve": lambda x: x, "at_b": (0, 0)}, "two numbers"),
         ("point_on_curve", {"curve": lambda x, y: jnp.stack([x, y]), "at_b": (0, 0)}, "one number"),

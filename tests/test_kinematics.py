@@ -193,7 +193,7 @@ def test_bad_arguments_of_kinematics_are_refused():
         hx.kinematics(system, start, times=[])
     with pytest.raises(ValueError, match="times must increase, from the start's t = 0 s on"):
         hx.kinematics(system, start, times=[0.2, 0.1])
-    with pytest.raises(ValueError, match=r"dt=-1.0 must be finite and positive"):
+    with pytest.raises(ValueError, match=r"dt=-1 is out of range. Give a finite and positive"):
         hx.kinematics(system, start, 1.0, dt=-1)
 
 

@@ -320,7 +320,7 @@ def test_the_explicit_predictor_leads_to_the_same_step():
     "make, message",
     [
         (lambda: hx.CoordinatePartitioning(1.0), "condition_limit=1.0 would choose anew"),
-        (lambda: hx.CoordinatePartitioning(tolerance=0), "tolerance=0 is not positive"),
+        (lambda: hx.CoordinatePartitioning(tolerance=0), "tolerance=0 is out of range"),
         (lambda: hx.CoordinatePartitioning(matrix="secant"), "matrix='secant' is not known"),
         (lambda: hx.CoordinatePartitioning(predictor=2), "predictor=2 is not known"),
         (lambda: hx.NullSpace("lu"), "basis='lu' is not known"),

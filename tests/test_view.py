@@ -149,10 +149,10 @@ def test_a_slow_animation_keeps_its_speed_and_has_few_frames(planar, tmp_path):
     ("options", "message"),
     [
         ({"path": "motion.mp4"}, "ending in .gif"),
-        ({"speed": 0.0}, "speed=0.0 must be a positive"),
+        ({"speed": 0.0}, "speed=0.0 is out of range"),
         ({"traces": [("elbow", (0.0, 0.0))]}, "no body 'elbow'"),
         ({"traces": [("upper", (0.0, 0.0, 0.0))]}, "2 coordinates"),
-        ({"traces": ["upper"]}, "not a pair"),
+        ({"traces": ["upper"]}, "must be a pair"),
     ],
 )
 def test_wrong_options_are_refused(planar, tmp_path, monkeypatch, options, message):

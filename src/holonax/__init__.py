@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from . import _config  # noqa: F401  first: it sets JAX up before it computes
+from ._arguments import checked_class
 from ._version import __version__
 from .consistent import ConstraintError, Start, consistent
 from .described import StartWarning
@@ -206,6 +207,10 @@ __all__ = [
     "value_and_gradient",
     "view",
 ]
+
+for _thing in [globals().get(_name) for _name in __all__]:
+    if isinstance(_thing, type):
+        checked_class(_thing)
 
 
 def __getattr__(name: str) -> Any:

@@ -13,14 +13,21 @@ HOLONAX_CACHE=off nothing is kept. Programs of our own compiler are kept by `com
 
 import os
 import warnings
-from pathlib import Path
+from typing import Any, NoReturn
 
 import jax
+
+from ._cache import cache_folder, writable
 
 _OPTION = "xla_cpu_small_while_loop_byte_threshold"
 _THRESHOLD = 10_000_000
 _FLAG = "--xla_backend_extra_options="
 _ASYNCHRONOUS = "jax_cpu_enable_async_dispatch"
+_FORKED = (
+    "holonax: this process was forked from one in which JAX had already computed, and it cannot "
+    "compile in a fork. Start processes with multiprocessing.get_context('spawn'), or fork before "
+    "the first run."
+)
 
 
 def _with_small_loop_option(flags: str) -> str:
@@ -43,19 +50,45 @@ def _backend_has_started() -> bool:
 
 def _keep_programs() -> None:
     """Turn on JAX's cache of compiled programs, unless the user has said otherwise."""
-    asked = os.environ.get("HOLONAX_CACHE", "")
-    if asked.lower() == "off" or jax.config.values["jax_compilation_cache_dir"] is not None:
+    folder = cache_folder()
+    if folder is None or jax.config.values["jax_compilation_cache_dir"] is not None:
         return
-    try:
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    except RuntimeError:  # nobody's home
-        home = None
-    if home is None and not asked:
-        return
-    folder = Path(asked) if asked else Path(home or "") / "holonax" / "jax"
+    folder = folder if os.environ.get("HOLONAX_CACHE") else folder / "jax"
+    if not writable(folder):
+        return  # JAX would warn of each program
     jax.config.update("jax_compilation_cache_dir", str(folder))
     if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
+_forked_from_xla = False  # whether this process is a copy of one that had started XLA
+
+
+def _after_fork() -> None:
+    """XLA works in threads, and a fork copies none of them: the copy would wait for them forever.
+    So what needs XLA says so there, and what needs none goes on."""
+    global _forked_from_xla
+    if not _backend_has_started():
+        return
+    from jax._src import compiler, xla_bridge
+
+    def refused(*_: Any, **__: Any) -> NoReturn:
+        raise RuntimeError(_FORKED)
+
+    _forked_from_xla = True
+    for module, name in (
+        (compiler, "compile_or_get_cached"),
+        (xla_bridge, "get_backend"),
+        (xla_bridge, "backends"),
+    ):
+        if hasattr(module, name):
+            setattr(module, name, refused)
+
+
+def refuse_after_fork() -> None:
+    """Refuse to compile in a fork of a process that had started XLA."""
+    if _forked_from_xla:
+        raise RuntimeError(_FORKED)
 
 
 def check_precision(owner: str) -> None:
@@ -71,6 +104,8 @@ def configure() -> None:
     """Switch JAX to float64, keep what it compiles, and ask for compiled small loops, run where
     they are called."""
     jax.config.update("jax_enable_x64", True)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_after_fork)
     _keep_programs()
     if _ASYNCHRONOUS.upper() not in os.environ:
         jax.config.update(_ASYNCHRONOUS, False)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 import traceback
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,13 @@ _UNTRACEABLE = {
 
 def shown(value: Any) -> str:
     """`value` as Python writes it, on one line and not too long."""
-    text = " ".join(re.sub(r" at 0x\w+", "", repr(value)).split())
+    if isinstance(value, int) and abs(value) >= 10**_LONGEST:
+        return "a whole number of more than 80 digits"  # very long ones Python refuses to write
+    try:
+        written = repr(value)
+    except Exception:  # an object's own
+        written = f"<{type(value).__name__}>"
+    text = " ".join(re.sub(r" at 0x\w+", "", written).split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4]} ..."
 
 
@@ -46,6 +54,18 @@ def explained(error: Exception) -> str:
     text = re.sub(r"\w*Tracer\b(<.*?>)?", "array", str(error).strip()).splitlines()
     cause = f"{type(error).__name__}: {text[0].rstrip('.')}" if text else type(error).__name__
     return f"{cause if len(cause) <= 160 else cause[:156] + ' ...'}{_place(error)}."
+
+
+def warn(text: str) -> None:
+    """Warn of something in the first line outside this package that has led here."""
+    frame, level = sys._getframe(1), 1
+    while frame is not None and _is_ours(frame):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, stacklevel=level + 1)
+
+
+def _is_ours(frame: Any) -> bool:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] == "holonax"
 
 
 def _place(error: Exception) -> str:

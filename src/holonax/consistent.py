@@ -16,9 +16,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ._config import check_precision
+from ._arguments import checked_call, several
+from ._config import check_precision, refuse_after_fork
 from ._memory import Memory
 from ._messages import explained, listed, shown
+from ._numbers import finite_number
 from .described import changed_velocities, given_velocities, moved_positions, warn
 from .diagnosis import (
     DENSE_LIMIT,
@@ -28,9 +30,10 @@ from .diagnosis import (
     check_entries,
     diagnose,
     picked,
+    rank_of,
     unique,
 )
-from .system.base import Array, System
+from .system.base import Array, System, check_system
 from .system.dense import smallest_multipliers
 from .system.evaluation import Evaluation, evaluated
 
@@ -66,25 +69,10 @@ class ConstraintError(ValueError):
     """The constraints cannot be met, or do not determine the motion."""
 
 
-def finite_number(owner: str, name: str, value: Any, *, positive: bool = False) -> float:
-    """`value` as a finite number, or one message that names it."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"{owner}: {name}={shown(value)} must be a number.") from None
-    if not np.isfinite(number) or (positive and number <= 0):
-        raise ValueError(
-            f"{owner}: {name}={number} must be finite{' and positive' if positive else ''}."
-        )
-    return number
-
-
 def _held(system: System, option: str, hold: Any, q: Any, nv: int) -> np.ndarray:
     """Mask over the velocity coordinates that may move."""
     free = np.ones(nv, dtype=bool)
-    if isinstance(hold, (str, int)):
-        raise TypeError(f"consistent: {option}={hold!r} must be a list: {option}=[{hold!r}].")
-    for item in hold:
+    for item in several("consistent", option, hold, "coordinates, by index or name"):
         item = int(item) if isinstance(item, np.integer) else item
         if isinstance(item, bool) or not isinstance(item, (str, int)):
             raise TypeError(
@@ -141,13 +129,34 @@ def _assemble(
                 raise ConstraintError(
                     f"The mechanism cannot be assembled: a residual of "
                     f"{np.max(np.abs(here.g)):.3g} remains in {_worst(system, here.g, rows)}. "
-                    "Check the dimensions of the loop these joints close and their drivers, "
-                    "release a held coordinate, or give a closer start."
+                    f"{_remedy(system, q, t, free)}"
                 )
         here, moved = trial, moved + damping * step
     raise ConstraintError(
         f"Assembly did not converge in {_ITERATIONS} Newton steps: a residual of "
         f"{np.max(np.abs(here.g)):.3g} remains in {_worst(system, here.g, rows)}. Give a closer "
+        "start."
+    )
+
+
+def _remedy(system: System, q: Any, t: float, free: np.ndarray) -> str:
+    """What to do about a mechanism that does not fit together, by the freedom its rows leave.
+
+    That is looked at a little off the start, where bars may happen to lie on one line.
+    """
+    nearby = 0.05 * np.random.default_rng(0).standard_normal((3, free.size))
+    jacobians = [at_rest(system, q, t, step).jacobian for step in nearby]
+    rows, moving = jacobians[0].shape[0], int(np.sum(free))
+    mobility = moving - max(rank_of(x[:, free]) for x in jacobians)
+    if mobility == 0:
+        return (
+            f"Its mobility is 0: {rows} constraint rows leave the {moving} coordinates that may "
+            "move no motion, so it fits in single places at most. Correct its dimensions, give a "
+            "closer start, remove a joint or a driver, or release a held coordinate."
+        )
+    return (
+        f"Its mobility is {mobility}, so it can move, but not there: check the dimensions of the "
+        "loop these joints close and their drivers, release a held coordinate, or give a closer "
         "start."
     )
 
@@ -324,6 +333,7 @@ def _check_accelerations(
         )
 
 
+@checked_call
 def consistent(
     system: System,
     q: Any,
@@ -351,11 +361,7 @@ def consistent(
     the start is a singular configuration. **Warns** (`StartWarning`), naming coordinates, when the
     start is far from what was given and nothing was held.
     """
-    if not isinstance(system, System):
-        raise TypeError(
-            f"consistent: system is {type(system).__name__}; give a System, from model.build() or "
-            "FunctionSystem(...)."
-        )
+    check_system("consistent", system)
     check_precision("consistent")
     began = time.perf_counter()
     t = finite_number("consistent", "t", t)
@@ -487,6 +493,7 @@ def _start_large(system: System, q: Array, v: Array, t: float, tol: float) -> St
 
     A Schur complement that cannot be solved accurately betrays dependent constraints.
     """
+    refuse_after_fork()
     time = jnp.asarray(t, dtype=float)
     found = _large_start(system, q, v, time, tol)
     rows = constraint_rows(system, q, v)

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from ._arguments import checked_call
 from ._messages import listed, shown
-from .system.base import System
+from ._numbers import finite_number, real
+from .system.base import System, check_system
 from .system.evaluation import Evaluation, evaluated
 
 # Dense diagnosis costs rows x nv^2; beyond this the block factor is asked instead.
@@ -76,17 +78,13 @@ def _rank_and_left_null(jacobian: np.ndarray) -> tuple[int, np.ndarray]:
 
 
 def rank_of(jacobian: np.ndarray) -> int:
-    """Numerical rank of constraint rows."""
-    return _rank_and_left_null(jacobian)[0]
+    """Numerical rank, whatever the scale of each row."""
+    return _rank_and_left_null(jacobian)[0] if jacobian.size else 0
 
 
 def as_vector(name: str, values: Any) -> np.ndarray:
     """`values` as a vector of numbers."""
-    try:
-        given = np.asarray(values)
-        array = given.astype(float) if given.dtype.kind in "biuf" else None
-    except (TypeError, ValueError):
-        array = None
+    array = real(values)
     if array is None:
         raise TypeError(f"{name}={shown(values)} must be a vector of numbers.")
     if array.ndim != 1:
@@ -136,12 +134,15 @@ def _nearby_rank(system: System, q: Any, t: float, jacobian: np.ndarray) -> int:
     return best
 
 
+@checked_call
 def diagnose(system: System, q: Any, t: float = 0.0) -> Diagnosis:
     """Mobility, redundant rows and singularity of `system` at the configuration `q`.
 
     `q` should satisfy the constraints (see `consistent`). Costs a singular value decomposition of
     the dense Jacobian; meant for systems of up to some hundreds of coordinates.
     """
+    check_system("diagnose", system)
+    t = finite_number("diagnose", "t", t)
     q = as_vector("q", q)
     system.velocity_size(int(q.shape[0]))  # refuses a wrong length
     check_entries("q", q, system.coordinate_names(int(q.shape[0])))

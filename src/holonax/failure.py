@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._messages import listed
+from .auto import linearised
 from .diagnosis import DENSE_LIMIT, picked
 from .events import ENDLESS, JAMMED, NOT_FINITE, SPOILT, WRONG_SIDE
 from .integrator.base import BLOW_UP
@@ -22,6 +23,7 @@ from .system.evaluation import Evaluation, evaluated
 # A constraint whose unit row is this close to a combination of the others is about to depend on
 # them: accelerations there are uncertain by rounding over its square.
 _NEARLY_DEPENDENT = 1e-3
+_UNSTABLE = 2.0  # steps times rate of the fastest motion up to which explicit methods are stable
 _VIOLATED = 1e-3  # [m or rad], far beyond what a method leaves of a constraint
 
 
@@ -37,7 +39,16 @@ def _looked_at(system: System, q: Any, v: Any, t: Any) -> Evaluation:
     return evaluated(system, t, q, v, dense=np.shape(v)[0] <= DENSE_LIMIT)
 
 
-def explain(system: System, start: Any, t: float, q: Any, v: Any, step: float, code: int) -> Reason:
+def explain(
+    system: System,
+    start: Any,
+    t: float,
+    q: Any,
+    v: Any,
+    step: float,
+    code: int,
+    integrator: Any = None,
+) -> Reason:
     """What stopped a run at the last good state (t, q, v), in the attempt of a `step` [s].
 
     `code` is that of `SolverStatus`, or 0 for a step that became too small.
@@ -52,6 +63,10 @@ def explain(system: System, start: Any, t: float, q: Any, v: Any, step: float, c
             return found
     if v.shape[0] <= DENSE_LIMIT:
         found = _dependent(system, start, q, v, t)
+        if found is not None:
+            return found
+    if code in (1, 2, 6) and _is_explicit(integrator) and v.shape[0] <= DENSE_LIMIT:
+        found = _stiff(system, start, step, integrator)
         if found is not None:
             return found
     found = _violated(system, q, v, t)
@@ -200,6 +215,37 @@ def _violated(system: System, q: Any, v: Any, t: Any) -> Reason | None:
         "constraint blow-up",
         f"the solution blew up: the constraint of {name} was off by {abs(g[worst]):.2g} before it",
         "Use a formulation that holds the constraints, such as PostStabilized(), or a smaller dt",
+    )
+
+
+def _is_explicit(integrator: Any) -> bool:
+    """Whether a method only follows motions that its steps resolve."""
+    takes = getattr(type(integrator), "accepts", ())
+    return "ode" in takes and not {"dae", "index3"} & set(takes)
+
+
+def _stiff(system: System, start: Any, step: float, integrator: Any) -> Reason | None:
+    """A motion that is too fast for an explicit method with this step: a stiff spring or damper.
+
+    Looked for at the start: where a solution has grown without bound everything is fast.
+    """
+    matrix = linearised(system, start.t, np.asarray(start.q), np.asarray(start.v))
+    if not np.all(np.isfinite(matrix)):
+        return None
+    rates, shapes = np.linalg.eig(matrix)
+    rates = np.where(np.real(rates) <= 0.1 * np.abs(rates), np.abs(rates), 0.0)
+    k = int(np.argmax(rates))
+    if rates[k] * step < _UNSTABLE:
+        return None
+    n = start.v.shape[0]
+    size = np.abs(shapes[n:, k])
+    moving = picked(system.velocity_names(n), size > 0.3 * size.max())
+    return Reason(
+        "stiff",
+        f"{type(integrator).__name__}, an explicit method, could not follow: the system is stiff, "
+        f"its fastest motion ({listed(moving, 4)}) has a rate of {rates[k]:.2g} 1/s, as of a hard "
+        f"spring or damper, so that explicit steps have to stay below {_UNSTABLE / rates[k]:.1g} s",
+        "Use an implicit method, such as hx.RadauIIA(), or method='auto', or a dt below that",
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from . import formulation as formulations
 from . import integrator as integrators
+from ._arguments import checked_call
 from ._messages import shown
 from .formulation import Formulation
 from .integrator import Integrator
@@ -46,7 +47,8 @@ def check_pair(formulation: Any, integrator: Any) -> None:
     legal = [type(i).__name__ for i in _usual(integrators, Integrator) if is_legal(formulation, i)]
     raise ValueError(
         f"{type(integrator).__name__} cannot integrate {type(formulation).__name__}: {reason}. "
-        f"Legal integrators: {', '.join(legal) or 'none'}."
+        f"Legal integrators: {', '.join(legal) or 'none'}; "
+        f"use {'one of these' if legal else 'another formulation'}."
     )
 
 
@@ -96,6 +98,7 @@ def _usual(module: Any, base: type) -> list[Any]:
     return out
 
 
+@checked_call
 def methods() -> list[Method]:
     """Every legal pair of a formulation and an integrator, each with its usual options.
 

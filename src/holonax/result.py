@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from ._messages import listed, shown
+from ._numbers import array
 from .clock import Clock
 from .consistent import Start, constraint_rows
 from .dense import accelerations, interpolate
@@ -355,7 +356,7 @@ class Result:
         Needs a run that saved every step, ``save="steps"``. At the time of an event that changes
         the state it is the one before.
         """
-        times = np.atleast_1d(np.asarray(times, dtype=float))
+        times = np.atleast_1d(array("at", "times", times))
         if self.stats["saved"] != "steps":
             raise ValueError(
                 "at: this run did not save every step, so there is nothing to interpolate between. "
@@ -407,6 +408,8 @@ class Result:
 
     def drift(self, norm: float = np.inf) -> tuple[np.ndarray, np.ndarray]:
         """(|g|, |g'|) at every saved state, by default the largest component."""
+        if not isinstance(norm, float | int) or norm not in (1, 2, np.inf):
+            raise ValueError(f"drift: norm={shown(norm)} is not known. Use 1, 2 or numpy.inf.")
         if norm == np.inf:
             return self._numbers[3], self._numbers[4]
         size = lambda x: np.linalg.norm(x, ord=norm, axis=1) if x.shape[1] else _largest(x)  # noqa: E731

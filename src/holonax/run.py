@@ -16,7 +16,7 @@ import numpy as np
 
 from . import loop
 from .clock import Clock
-from .compiler import counts
+from .compiler import CompilationInterrupted, compiling, counts
 from .consistent import Start
 from .dense import DenseOutput, on_constraints
 from .events import ENDLESS, NOT_FINITE, Event, Occurrence, Wrong, happen, wrong_side
@@ -485,7 +485,13 @@ def _until_event(
     """Segments up to the next event, or the end; which events happen there, if any."""
     stretch = _Stretch(run, formulation, integrator, state)
     while True:
-        kept = stretch.advance(2**30 if pause is None else pause.left)
+        try:
+            kept = stretch.advance(2**30 if pause is None else pause.left)
+        except CompilationInterrupted:  # at the state that the segment was to begin from
+            stretch.hold()
+            if storage is not None:
+                storage.checkpoint(run, stretch.method, stretch.state)
+            return stretch.finish(interrupted=True)
         if pause is not None:
             pause.left -= kept
         if stretch.at_break:
@@ -580,14 +586,15 @@ def _report(run: Run) -> None:
 
 
 class _Interrupt:
-    """Turns Ctrl-C into a request to stop after the present segment; a second one stops at once."""
+    """Turns Ctrl-C into a request to stop after the present segment. A second one stops at once,
+    and so does the first where a program is being compiled: there is nothing yet to wait for."""
 
     def __init__(self) -> None:
         self.asked = False
         self._old: Any = None
 
     def _ask(self, *_: Any) -> None:
-        if self.asked:
+        if self.asked or compiling:
             raise KeyboardInterrupt
         self.asked = True
 

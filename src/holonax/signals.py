@@ -17,7 +17,9 @@ from typing import Any, Literal
 import jax.numpy as jnp
 import numpy as np
 
+from ._arguments import choice
 from ._messages import shown
+from ._numbers import number, real
 from .linalg.indexing import last_not_after
 
 
@@ -59,10 +61,8 @@ class Signal(abc.ABC):
 
 def _numbers(owner: str, what: str, value: Any) -> Any:
     """A number, or a tuple of numbers; refused if not finite."""
-    try:
-        array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        array = np.full((), np.nan)
+    found = real(value)
+    array = np.full((), np.nan) if found is None else found
     if array.ndim > 1 or not np.all(np.isfinite(array)):
         raise ValueError(
             f"{owner}: {what}={shown(value)} must be a finite number, or a vector of them."
@@ -71,13 +71,7 @@ def _numbers(owner: str, what: str, value: Any) -> Any:
 
 
 def _time(owner: str, what: str, value: Any) -> float:
-    try:
-        t = float(value)
-    except (TypeError, ValueError, OverflowError):
-        t = np.nan
-    if not np.isfinite(t):
-        raise ValueError(f"{owner}: {what}={shown(value)} must be a finite time [s].")
-    return t
+    return number(owner, what, value, wanted="a finite time [s]")
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -190,10 +184,9 @@ class Table(Signal):
         values: Any,
         kind: Literal["linear", "cubic", "previous"] = "linear",
     ):
-        try:
-            x, y = np.asarray(times, dtype=float), np.asarray(values, dtype=float)
-        except (TypeError, ValueError):
-            raise ValueError("Table: times and values must be arrays of numbers.") from None
+        x, y = real(times), real(values)
+        if x is None or y is None:
+            raise ValueError("Table: times and values must be arrays of numbers.")
         if x.ndim != 1 or x.size < 2 or y.ndim not in (1, 2) or len(y) != x.size:
             raise ValueError(
                 f"Table: times of shape {x.shape} and values of shape {y.shape} do not go "
@@ -201,10 +194,7 @@ class Table(Signal):
             )
         if not (np.all(np.isfinite(x)) and np.all(np.isfinite(y)) and np.all(np.diff(x) > 0)):
             raise ValueError("Table: times must increase, and all numbers be finite. Sort them.")
-        if kind not in ("linear", "cubic", "previous"):
-            raise ValueError(
-                f'Table: kind={shown(kind)} is not known. Use "linear", "cubic" or "previous".'
-            )
+        choice("Table", "kind", kind, ("linear", "cubic", "previous"))
         object.__setattr__(self, "times", tuple(x.tolist()))
         object.__setattr__(self, "pieces", _nested(_polynomials(x, y, kind)))
         object.__setattr__(self, "kind", kind)
@@ -298,11 +288,9 @@ def _names(code: types.CodeType) -> set[str]:
 
 def check_breaks(owner: str, breaks: Any) -> np.ndarray:
     """Times given as breaks, sorted; refused unless each is a finite number."""
-    try:
-        times = np.atleast_1d(np.asarray(breaks, dtype=float))
-    except (TypeError, ValueError, OverflowError):
-        times = np.full(1, np.nan)
-    if times.ndim != 1 or not np.all(np.isfinite(times)) or isinstance(breaks, (bool, str)):
+    found = real(breaks)
+    times = np.full(1, np.nan) if found is None else np.atleast_1d(found)
+    if times.ndim != 1 or not np.all(np.isfinite(times)):
         raise ValueError(
             f"{owner}: breaks={shown(breaks)} must be a list of finite times [s], such as "
             "[5.0, 6.0]."

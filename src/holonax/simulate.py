@@ -13,13 +13,14 @@ import numpy as np
 from jax.core import Tracer
 
 from . import integrator as integrators
+from ._arguments import checked_call
 from ._config import check_precision
 from ._messages import listed, shown
-from ._numbers import as_array
+from ._numbers import as_array, count, finite_number, number, real
 from .auto import RTOL, drive, new_auto
 from .clock import Clock
-from .consistent import Start, check_start, consistent, finite_number
-from .events import Event, check_events
+from .consistent import Start, check_start, consistent
+from .events import Event, as_events, check_events
 from .failure import explain, explain_event
 from .formulation import Formulation, PostStabilized
 from .integrator import Dopri5
@@ -30,7 +31,7 @@ from .scale import absolute, described
 from .signals import check_breaks
 from .steps import StepControl, Tolerance
 from .storage import Folder, Storage, checked_path, load
-from .system.base import System
+from .system.base import System, check_system
 
 Save = Literal["steps", "end"] | int | Any
 _FEW = 16  # steps of the first segment of a run with checkpoints, which may be slow
@@ -51,13 +52,9 @@ def _save_plan(save: Save, t0: float, t_end: float) -> tuple[int, np.ndarray | N
             "every n-th step, or an array of times."
         )
     if isinstance(save, (int, np.integer)) and not isinstance(save, bool):
-        if save < 1:
-            raise ValueError(f"simulate: save={save} must be 1 or more to save every n-th step.")
-        return int(save), None
-    try:
-        times = np.atleast_1d(np.asarray(None if isinstance(save, bool) else save, dtype=float))
-    except (TypeError, ValueError):
-        times = np.zeros(0)
+        return count("simulate", "save", save), None
+    given = real(save)
+    times = np.zeros(0) if given is None else np.atleast_1d(given)
     if times.ndim != 1 or times.size == 0 or not np.all(np.isfinite(times)):
         raise ValueError(
             f"simulate: save={shown(save)} must be a vector of finite times [s], a whole number n "
@@ -73,6 +70,7 @@ def _save_plan(save: Save, t0: float, t_end: float) -> tuple[int, np.ndarray | N
     return 0, times
 
 
+@checked_call
 def simulate(
     system: System,
     start: Start | tuple[Any, Any],
@@ -131,11 +129,7 @@ def simulate(
     saved time). A run that fails in the middle, or is interrupted (Ctrl-C), returns all it has
     computed, with `success=False`, a `status` and the reason in `message`.
     """
-    if not isinstance(system, System):
-        raise TypeError(
-            f"simulate: system is {type(system).__name__}; give a System, from model.build() or "
-            "FunctionSystem(...)."
-        )
+    check_system("simulate", system)
     check_precision("simulate")
     _check_untraced(system, start)
     if method is not None:
@@ -209,7 +203,7 @@ def _usual() -> tuple[Formulation, Any, StepControl]:
 
 def _check_auto(method: Any, dt: Any, rtol: Any, formulation: Any, integrator: Any) -> float:
     """The tolerance of an automatic choice of the method; refuses what contradicts it."""
-    if method != "auto":
+    if not isinstance(method, str) or method != "auto":
         raise ValueError(
             f'simulate: method={shown(method)} is not known. Use "auto", or give a formulation and '
             "an integrator."
@@ -260,6 +254,7 @@ def _completed(
             storage.close()
 
 
+@checked_call
 def resume(
     path: Any,
     *,
@@ -279,7 +274,7 @@ def resume(
     for a `formulation` or `integrator` of your own. Give what was given to `simulate`; what differs
     from it, in a number or in what a function computes, is refused with a `StorageError`.
     """
-    events = (events,) if isinstance(events, Event) else tuple(events)
+    events = as_events("resume", events)
     parts = {
         "system": system,
         "events": events or None,
@@ -307,7 +302,7 @@ def _reporter(progress: Any) -> Any:
     if progress is False or progress is None:
         return None
     if not callable(progress):
-        raise TypeError(f"simulate: progress={shown(progress)} is neither True nor a function.")
+        raise TypeError(f"simulate: progress={shown(progress)} must be True, False or a function.")
     return progress
 
 
@@ -438,10 +433,13 @@ def _tolerance(
             if getattr(getattr(integrators, name), "estimates_error", False)
         ]
         raise ValueError(
-            f"simulate: {type(integrator).__name__} has no error estimate for rtol={rtol}. Leave "
-            f"rtol out and give dt, or use one of: {', '.join(able)}."
+            f"simulate: {type(integrator).__name__} has no error estimate for rtol={shown(rtol)}. "
+            f"Leave rtol out and give dt, or use one of: {', '.join(able)}."
         )
-    rtol = finite_number("simulate", "rtol", rtol, positive=True)
+    wanted = "a number above 0 and below 1, such as 1e-6"
+    rtol = number(
+        "simulate", "rtol", rtol, good=lambda x: 0 < x < 1, wanted=wanted, wrong_type=TypeError
+    )
     if atol is not None:
         finite_number("simulate", "atol", atol, positive=True)
     if control is not None and not isinstance(control, StepControl):
@@ -472,7 +470,8 @@ def _failure(run: Run, outcome: Outcome) -> tuple[str, str]:
         )
     # steps that were too small have come to within rounding of what stopped them
     step = max(outcome.t_tried - outcome.t, 1e-6 * max(1.0, abs(outcome.t)))
-    reason = explain(run.system, run.start, outcome.t, run.q, run.v, step, outcome.code)
+    integrator = run.states.legs[-1].integrator if run.states.legs else None
+    reason = explain(run.system, run.start, outcome.t, run.q, run.v, step, outcome.code, integrator)
     return reason.status, (
         f"stopped at t = {outcome.t:g} s after {run.steps} steps: in the step to "
         f"t = {outcome.t_tried:g} s {reason.cause}. All states before it are returned. "

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._messages import shown
-from ._numbers import as_array
+from ._numbers import as_array, real
 from .linalg.indexing import last_not_after
 from .system.base import Array, System
 
@@ -180,13 +180,12 @@ class StepControl(eqx.Module):
         dt_max: float | None = None,
     ):
         def checked(name: str, value: Any, good: Any, wanted: str) -> Any:
-            try:
-                fine = good(float(value))
-            except (TypeError, ValueError):
-                fine = False
-            if not fine:
-                raise ValueError(f"StepControl: {name}={shown(value)} is not {wanted}.")
-            return np.asarray(value, dtype=float)
+            found = real(value)
+            if found is None or found.ndim or not good(float(found)):
+                raise ValueError(
+                    f"StepControl: {name}={shown(value)} is not {wanted}. Give such a number."
+                )
+            return found
 
         self.safety = checked("safety", safety, lambda x: 0 < x < 1, "between 0 and 1")
         self.beta = checked("beta", beta, lambda x: 0 <= x < 0.2, "in [0, 0.2)")

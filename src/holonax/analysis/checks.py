@@ -9,16 +9,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from .._config import refuse_after_fork
 from .._messages import listed, shown
 from ..consistent import Start, check_start, consistent
 from ..diagnosis import DENSE_LIMIT
-from ..system.base import Array, System
+from ..system.base import Array, System, check_system
 from ..system.mechanism import Mechanism
 
 
 def is_traced(tree: Any) -> bool:
     """Whether some number is being traced, so that no decision can be taken on it."""
-    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
+    try:
+        return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
+    except ValueError:  # something that cannot be taken apart, to be refused by who asks
+        return False
 
 
 def known(x: Any) -> np.ndarray | None:
@@ -27,18 +31,10 @@ def known(x: Any) -> np.ndarray | None:
     return None if isinstance(x, Tracer) else np.asarray(x)
 
 
-def check_system(owner: str, system: Any) -> None:
-    """Refuse what is no System."""
-    if not isinstance(system, System):
-        raise TypeError(
-            f"{owner}: system is {type(system).__name__}; give a System, from model.build() or "
-            "FunctionSystem(...)."
-        )
-
-
 def as_start(owner: str, system: System, start: Any) -> Start:
     """`start` as a consistent one of `system`; a vector q or a pair (q, v) is made consistent."""
     check_system(owner, system)
+    refuse_after_fork()
     if not isinstance(start, Start):
         if is_traced((system, start)):
             raise TypeError(
@@ -77,7 +73,7 @@ def unit(system: System, name: str) -> str:
 def coordinate_index(owner: str, option: str, system: System, name: Any, nv: int) -> int:
     """The position in v of the coordinate `name`."""
     names = system.velocity_names(nv)
-    if name not in names:
+    if not isinstance(name, str) or name not in names:
         raise ValueError(
             f"{owner}: {option} has {shown(name)}, which is no coordinate. There are "
             f"{listed(names)}."

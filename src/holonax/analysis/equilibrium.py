@@ -16,8 +16,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._messages import listed, shown
-from ..consistent import Start, consistent, constraint_rows, finite_number
+from .._arguments import checked_call, choice
+from .._messages import listed
+from .._numbers import count, finite_number
+from ..consistent import Start, consistent, constraint_rows
 from ..diagnosis import unique
 from ..system.base import Array, System
 from .checks import as_start, check_system, is_traced, known, unit
@@ -146,6 +148,7 @@ class Equilibrium(eqx.Module):
         return f"<Equilibrium: {self.message}>"
 
 
+@checked_call
 def equilibrium(
     system: System,
     start: Any,
@@ -201,17 +204,10 @@ def _checked(t: Any, method: Any, load_steps: Any, tol: Any) -> tuple[Array, Arr
     """The options as numbers for the compiled search."""
     if t is not None and not is_traced(t):
         finite_number("equilibrium", "t", t)
-    if method not in _METHODS:
-        raise ValueError(
-            f'equilibrium: method={shown(method)} is not known. Use "newton" or "relaxation".'
-        )
-    whole = isinstance(load_steps, int | np.integer) and not isinstance(load_steps, bool)
-    if not whole or load_steps < 1:
-        raise ValueError(
-            f"equilibrium: load_steps={shown(load_steps)} must be a whole number, 1 or more."
-        )
+    choice("equilibrium", "method", method, _METHODS)
+    load_steps = count("equilibrium", "load_steps", load_steps)
     tol = finite_number("equilibrium", "tol", tol, positive=True)
-    return jnp.asarray(int(load_steps)), jnp.asarray(tol)
+    return jnp.asarray(load_steps), jnp.asarray(tol)
 
 
 def _found(arguments: tuple[Any, ...], rank: int | None, relaxation: bool) -> Found:

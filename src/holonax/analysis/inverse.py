@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
 
+from .._arguments import checked_call
 from .._messages import listed, shown
 from ..result import Result
 from ..system.base import Array, System
@@ -91,6 +92,7 @@ class ActuatorForces(eqx.Module):
         return "\n".join(lines)
 
 
+@checked_call
 def inverse_dynamics(
     system: System, motion: Any, actuators: Sequence[str] | None = None
 ) -> ActuatorForces:
@@ -237,7 +239,7 @@ def _actuators(
             )
     if isinstance(actuators, str):
         raise TypeError(
-            f"inverse_dynamics: actuators={actuators!r} must be a list: [{actuators!r}]."
+            f"inverse_dynamics: actuators={shown(actuators)} must be a list: [{shown(actuators)}]."
         )
     names = list(actuators)
     constraints, coordinates = system.constraint_names(rows), system.velocity_names(nv)

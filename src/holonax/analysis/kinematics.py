@@ -16,7 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._arguments import checked_call
 from .._messages import listed, shown
+from .._numbers import real
 from ..consistent import Start, finite_number
 from ..diagnosis import unique
 from ..formulation.base import Formulation, State, StepContext
@@ -152,6 +154,7 @@ def _multipliers(system: System, x: _Instant) -> Array:
 # -- the ways in -----------------------------------------------------------------------------
 
 
+@checked_call
 def kinematic_motion(system: System, start: Start, times: Any) -> Motion:
     """`kinematics` as arrays, in pure JAX: for derivatives with respect to the system's parameters.
 
@@ -166,6 +169,7 @@ def kinematic_motion(system: System, start: Start, times: Any) -> Motion:
     return Motion(states.t, states.q, states.v, states.a, _multipliers(system, states))
 
 
+@checked_call
 def kinematics(
     system: System,
     start: Any,
@@ -263,10 +267,8 @@ def _instants(t0: float, t_end: Any, dt: Any, times: Any) -> np.ndarray:
     if times is not None:
         if t_end is not None or dt is not None:
             raise ValueError("kinematics: give either times, or t_end and dt, not both.")
-        try:
-            instants = np.asarray(times, dtype=float)
-        except (TypeError, ValueError):
-            instants = np.zeros(0)
+        given = real(times)
+        instants = np.zeros(0) if given is None else given
         if instants.ndim != 1 or instants.size == 0 or not np.all(np.isfinite(instants)):
             raise ValueError(
                 f"kinematics: times={shown(times)} must be a vector of finite times [s]."

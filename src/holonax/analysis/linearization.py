@@ -26,6 +26,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._arguments import checked_call, several
 from .._messages import listed, shown
 from ..diagnosis import rank_of
 from ..system.base import Array, System
@@ -134,6 +135,7 @@ class Linearization(eqx.Module):
         return f"<Linearization: {self.basis.shape[1]} coordinates>"
 
 
+@checked_call
 def linearize(
     system: System, start: Any, *, coordinates: Sequence[str] | None = None
 ) -> Linearization:
@@ -263,10 +265,7 @@ def _chosen(
     """The positions in v of the named coordinates."""
     if coordinates is None:
         return None
-    if isinstance(coordinates, str):
-        raise TypeError(
-            f"linearize: coordinates={coordinates!r} must be a list: [{coordinates!r}]."
-        )
+    coordinates = several("linearize", "coordinates", coordinates, "names")
     if others:
         raise ValueError(
             "linearize: coordinates cannot be chosen with non-holonomic constraints, where more "

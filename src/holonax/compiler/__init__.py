@@ -3,7 +3,8 @@
 `native(f)` is called like `jax.jit(f)`; docs/compiler.md says what happens to it.
 """
 
+from .interrupt import CompilationInterrupted, compiling
 from .native import counts, native
 from .structure import dependence
 
-__all__ = ["counts", "dependence", "native"]
+__all__ = ["CompilationInterrupted", "compiling", "counts", "dependence", "native"]

@@ -19,8 +19,10 @@ from jax import export
 from jax.core import Tracer
 from jax.extend import core as jax_core
 
+from .._config import refuse_after_fork
 from . import fingerprint, machine, store, trees
 from .executable import Layout, Program
+from .interrupt import CompilationInterrupted, compiling, patiently
 from .machine import Effort
 from .operations import Unsupported
 
@@ -99,10 +101,18 @@ class Native:
         notice = threading.Timer(PATIENCE, _notice, [self.__name__])
         notice.daemon = True
         notice.start()
+        compiling.names.append(self.__name__)
         try:
+            refuse_after_fork()
             key = self._key(args, leaves, tree)
             return self._found(key, leaves) or self._made(key, args, leaves, tree)
+        except KeyboardInterrupt:
+            raise CompilationInterrupted(
+                f"holonax was interrupted while it compiled a program ({self.__name__}). The next "
+                "run begins to compile it again."
+            ) from None
         finally:
+            compiling.names.pop()
             notice.cancel()
             counts.seconds += time.perf_counter() - began
 
@@ -159,7 +169,7 @@ class Native:
         effort = EFFORTS[3 if self._once else bisect.bisect_left(SIZES, size)]
         by_text = fingerprint.fingerprint("text", machine.processor(), text, *effort)
         found = store.read(by_text)
-        code = machine.object_code(text, effort) if found is None else found[1]
+        code = patiently(machine.object_code, text, effort) if found is None else found[1]
         program = Program(code, layout)
         clock.append(time.perf_counter())
         counts.compiled += found is None
@@ -211,8 +221,13 @@ def _by_xla(closed: Any, shape: Any, shapes: Any, key: str | None) -> Callable[[
 
 
 def _run_by_xla(jitted: Any, shapes: Any, out: Any) -> Callable[[Any], Any]:
-    compiled = jitted.lower(*shapes).compile()
-    return lambda leaves: out.unflatten([np.asarray(x) for x in compiled(*leaves)])
+    compiled = patiently(jitted.lower(*shapes).compile)
+
+    def run(leaves: list[np.ndarray]) -> Any:
+        refuse_after_fork()
+        return out.unflatten([np.asarray(x) for x in compiled(*leaves)])
+
+    return run
 
 
 _NUMBERS = (np.ndarray, np.generic, jax.Array, bool, int, float)

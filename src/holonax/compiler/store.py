@@ -18,6 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from .._cache import cache_folder, writable
+
 _MAGIC = b"holonax program 1 "
 _MOST = 512 * 2**20  # bytes that are kept; the oldest go first
 _SCRATCH = "new-"  # how files begin that are being written
@@ -28,16 +30,10 @@ _ABANDONED = 3600.0  # seconds after which nobody is writing one any more
 def folder() -> Path | None:
     """Where programs are kept: HOLONAX_CACHE, or holonax below the user's cache folder; None where
     nothing is to be kept, or no folder is to be trusted."""
-    asked = os.environ.get("HOLONAX_CACHE", "")
-    if asked.lower() == "off":
+    above = cache_folder()
+    if above is None or not writable(above / "programs"):
         return None
-    try:
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        path = (Path(asked) if asked else home / "holonax").absolute() / "programs"
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return path if _is_private(path) else None
-    except (OSError, RuntimeError):  # no home, or not to be written to
-        return None
+    return above / "programs" if _is_private(above / "programs") else None
 
 
 def _is_private(path: Path) -> bool:

@@ -4,7 +4,7 @@
 the loop runs, `contact` decides what contacts do at one instant, `happen` puts it all together.
 """
 
-from .check import check_events
+from .check import as_events, check_events
 from .event import Event, Impact, Occurrence
 from .happen import (
     ENDLESS,
@@ -32,6 +32,7 @@ __all__ = [
     "Watch",
     "WatchState",
     "Wrong",
+    "as_events",
     "check_events",
     "happen",
     "wrong_side",

@@ -8,16 +8,22 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from .._arguments import several
 from .._messages import explained, listed, shown
 from ..system.base import Array, System
 from .event import Event, Impact
 
 
+def as_events(owner: str, events: Any) -> tuple[Any, ...]:
+    """One event, or several, as a tuple."""
+    if isinstance(events, Event):
+        return (events,)
+    return several(owner, "events", events, "hx.Event(...)")
+
+
 def check_events(system: System, t: float, q: Array, v: Array, events: Any) -> tuple[Event, ...]:
     """`events` as a tuple, refused unless each can be evaluated at the start."""
-    if isinstance(events, Event):
-        events = (events,)
-    events = tuple(events)
+    events = as_events("simulate", events)
     for event in events:
         if not isinstance(event, Event):
             raise TypeError(f"simulate: {shown(event)} among the events is not an hx.Event(...).")

@@ -10,7 +10,9 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from .._arguments import choice, flag, names
 from .._messages import shown
+from .._numbers import parameter
 from ..system.base import Array, System
 
 Direction = Literal["falling", "rising", "both"]
@@ -40,16 +42,12 @@ class Impact(eqx.Module):
     rest: Rest = eqx.field(static=True)
 
     def __init__(self, restitution: float = 1.0, *, rest: Rest = "hold"):
-        try:
-            fine = 0 <= float(restitution) <= 1
-        except (TypeError, ValueError):
-            fine = False
-        if not fine:
-            raise ValueError(f"Impact: restitution={shown(restitution)} is not between 0 and 1.")
-        if rest not in ("hold", "stop"):
-            raise ValueError(f'Impact: rest={shown(rest)} is neither "hold" nor "stop".')
-        self.restitution = jnp.asarray(restitution, dtype=float)
-        self.rest = rest
+        wanted = "a number between 0 and 1"
+        given = parameter(
+            "Impact", "restitution", restitution, good=lambda x: 0 <= x <= 1, wanted=wanted
+        )
+        self.restitution = jnp.asarray(given)
+        self.rest = choice("Impact", "rest", rest, ("hold", "stop"))
 
 
 class Event(eqx.Module):
@@ -95,20 +93,18 @@ class Event(eqx.Module):
             raise ValueError(f"Event: name={shown(name)} must be a non-empty string.")
         owner = f"Event {name!r}"
         if not callable(function):
-            raise TypeError(f"{owner}: {shown(function)} is not a function of (t, q, v).")
-        if direction not in SIGNS:
-            known = ", ".join(map(repr, SIGNS))
-            raise ValueError(f"{owner}: direction={shown(direction)} is not one of {known}.")
+            raise TypeError(f"{owner}: {shown(function)} is not a function. Give one of (t, q, v).")
+        choice(owner, "direction", direction, tuple(SIGNS))
         if change is not None and not callable(change) and not isinstance(change, Impact):
             raise TypeError(
-                f"{owner}: change={shown(change)} is neither hx.Impact(...) nor a function "
+                f"{owner}: change={shown(change)} must be hx.Impact(...) or a function "
                 "(t, q, v) -> (q, v)."
             )
-        names = lambda x: (x,) if isinstance(x, str) else tuple(x)  # noqa: E731
         self.name, self.function, self.direction = name, function, direction
-        self.bodies = None if bodies is None else names(bodies)
-        self.terminal, self.change = bool(terminal), change
-        self.engage, self.release = names(engage), names(release)
+        self.bodies = None if bodies is None else names(owner, "bodies", bodies)
+        self.terminal, self.change = flag(owner, "terminal", terminal), change
+        self.engage = names(owner, "engage", engage)
+        self.release = names(owner, "release", release)
 
     @property
     def sign(self) -> int:

@@ -6,13 +6,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from .._messages import shown
+from .._arguments import checked_call
+from .._numbers import count
 from ..consistent import Start, consistent
 from ..model import Model, box, rod
 from ..system import FunctionSystem
 from ..system.mechanism import Mechanism
 
 
+@checked_call
 def slider_crank() -> tuple[FunctionSystem, Start]:
     """Slider-crank in four coordinates (crank, rod, x, y of the rod's centre), three constraints.
 
@@ -42,6 +44,7 @@ def slider_crank() -> tuple[FunctionSystem, Start]:
     return system, consistent(system, [0.9851, -0.5236, 0.4256, 0.1], hold=["crank"])
 
 
+@checked_call
 def slider_crank_with_spring(
     *, stiffness: float = 1e6, damping: float = 5e4
 ) -> tuple[Mechanism, Start]:
@@ -73,6 +76,7 @@ def slider_crank_with_spring(
     return model.build()
 
 
+@checked_call
 def spatial_slider_crank() -> tuple[Mechanism, Start]:
     """Crank about x, a rod in space on a ball and a cardan joint, and a slider along x.
 
@@ -98,6 +102,7 @@ def spatial_slider_crank() -> tuple[Mechanism, Start]:
     return model.build(hold_velocity=["crank"])
 
 
+@checked_call
 def n_four_bar(n: int = 40) -> tuple[Mechanism, Start]:
     """A row of `n` square four-bars, 2n + 1 links of 1 m and 1 kg, one degree of freedom.
 
@@ -106,8 +111,7 @@ def n_four_bar(n: int = 40) -> tuple[Mechanism, Start]:
     lie on one line the mechanism has n + 1 degrees of freedom: a singular configuration, which it
     passes twice in each turn.
     """
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise ValueError(f"n_four_bar: n={shown(n)} must be a whole number of loops, 1 or more.")
+    n = count("n_four_bar", "n", n)
     model = Model(gravity=(0.0, -9.81))
     link = rod(1.0, mass=1.0)
     for i in range(n + 1):
@@ -129,6 +133,7 @@ def n_four_bar(n: int = 40) -> tuple[Mechanism, Start]:
     return model.build()
 
 
+@checked_call
 def bricard() -> tuple[Mechanism, Start]:
     """Bricard's linkage: five square bars along edges of a cube and six hinges, from rest.
 

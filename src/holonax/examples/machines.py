@@ -8,12 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from .._arguments import checked_call, choice
 from ..consistent import Start, consistent
 from ..model import Model, box, composite, point_mass
 from ..system import FunctionSystem
 from ..system.mechanism import Mechanism
 
 
+@checked_call
 def two_link_arm(
     case: Literal["I", "II"] = "I", omega: float = 0.5
 ) -> tuple[FunctionSystem, Start]:
@@ -62,8 +64,7 @@ def two_link_arm(
     def moving(q: Array, t: Array, p: dict[str, Array]) -> Array:
         return jnp.array([end(q, p)[1] - jnp.sin(p["omega"] * t) ** 2])
 
-    if case not in ("I", "II"):
-        raise ValueError(f'two_link_arm: case={case!r} is not known. Use "I" or "II".')
+    choice("two_link_arm", "case", case, ("I", "II"))
     system = FunctionSystem(
         mass=mass,
         force=force,
@@ -84,6 +85,7 @@ def two_link_arm(
     return system, consistent(system, angles)
 
 
+@checked_call
 def flyball_governor(*, stiffness: float = 8e5, damping: float = 4e4) -> tuple[Mechanism, Start]:
     """Watt's governor, its coupler rods replaced by stiff springs and dampers; four coordinates.
 
@@ -127,6 +129,7 @@ def flyball_governor(*, stiffness: float = 8e5, damping: float = 4e4) -> tuple[M
     return model.build()
 
 
+@checked_call
 def car_axis() -> tuple[FunctionSystem, Start]:
     """Axis of a car on a bumpy road: two points on a rigid bar, over springs to the wheels.
 

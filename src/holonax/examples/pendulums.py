@@ -6,12 +6,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from .._arguments import checked_call
 from ..consistent import Start, consistent, finite_number
 from ..model import Model, box, rod
 from ..system import FunctionSystem
 from ..system.mechanism import Mechanism
 
 
+@checked_call
 def double_pendulum() -> tuple[Mechanism, Start]:
     """Planar double pendulum of two rods of 5 m and 1 kg, released level; Welch et al. 2007."""
     model = Model(gravity=(0.0, -10.0))
@@ -24,6 +26,7 @@ def double_pendulum() -> tuple[Mechanism, Start]:
     return model.build()
 
 
+@checked_call
 def three_link_pendulum() -> tuple[Mechanism, Start]:
     """Spatial pendulum of three boxes on two ball joints and a pin, 11 constraints.
 
@@ -48,6 +51,7 @@ def three_link_pendulum() -> tuple[Mechanism, Start]:
 _LIGHT = 1e-9  # inertia of phi, as a part of mass length^2
 
 
+@checked_call
 def pendulum_with_spring(
     mass: float = 1.0,
     stiffness: float = 10.0,
@@ -90,6 +94,7 @@ def pendulum_with_spring(
     return system, consistent(system, start, hold=["phi"])
 
 
+@checked_call
 def stiff_double_pendulum(
     *, stiffness: float = 3e5, damping: float = 5e4
 ) -> tuple[Mechanism, Start]:
@@ -119,6 +124,7 @@ def stiff_double_pendulum(
     return model.build()
 
 
+@checked_call
 def heavy_top() -> tuple[Mechanism, Start]:
     """Fast symmetric top on a ball joint, its axis level at the start.
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from .._messages import shown
+from .._arguments import checked_call, choice
 from ..consistent import Start, consistent, finite_number
 from ..model import Model
 from ..system import FunctionSystem
@@ -55,6 +55,7 @@ def andrews(
 ) -> tuple[Mechanism, Start]: ...
 
 
+@checked_call
 def andrews(
     coordinates: Literal["angles", "cartesian"] = "angles",
     *,
@@ -74,10 +75,7 @@ def andrews(
 
     It starts at a dead point, where only beta can serve as the independent coordinate.
     """
-    if coordinates not in ("angles", "cartesian"):
-        raise ValueError(
-            f'andrews: coordinates={shown(coordinates)} is not known. Use "angles" or "cartesian".'
-        )
+    choice("andrews", "coordinates", coordinates, ("angles", "cartesian"))
     stiffness = finite_number("andrews", "stiffness", stiffness)
     damping = finite_number("andrews", "damping", damping)
     return (

@@ -68,12 +68,12 @@ class AlgebraicEnforcement(Formulation):
     scheme: Scheme = eqx.field(static=True)
 
     def __init__(self, order: Literal[1, 2] = 2, *, scheme: Scheme = "corrected"):
-        if isinstance(order, bool) or order not in (1, 2):
+        if type(order) is not int or order not in (1, 2):
             raise ValueError(
                 f"AlgebraicEnforcement: order={shown(order)} does not exist. Use 1 (the predictor "
                 "alone) or 2 (predictor and corrector)."
             )
-        if scheme not in ("corrected", "printed"):
+        if not isinstance(scheme, str) or scheme not in ("corrected", "printed"):
             raise ValueError(
                 f"AlgebraicEnforcement: scheme={shown(scheme)} is not known. Choose one of "
                 "'corrected', 'printed'."

@@ -16,9 +16,11 @@ from typing import Any, ClassVar, Literal
 import equinox as eqx
 import jax.numpy as jnp
 
-from .._numbers import as_array
+from .._arguments import flag
+from .._numbers import parameter
 from ..system.base import Array, System
 from .base import Formulation, State, StepContext
+from .options import check_choice, positive
 
 
 class DaeFormulation(Formulation):
@@ -100,28 +102,27 @@ class Index3(DaeFormulation):
         length: float = 1.0,
         condition: bool = False,
     ):
-        if scaling not in ("physical", "unit", "none"):
-            raise ValueError(
-                f'Index3: scaling={scaling!r} is not known. Use "physical", "unit" or "none".'
-            )
-        if reference not in ("mean", "norm"):
-            raise ValueError(f'Index3: reference={reference!r} is not known. Use "mean" or "norm".')
+        check_choice("Index3", "scaling", scaling, ("physical", "unit", "none"))
+        check_choice("Index3", "reference", reference, ("mean", "norm"))
         given = {"mass": mass, "damping": damping, "stiffness": stiffness}
-        for name, value in {**given, "augment": augment}.items():
-            if value is not None and not 0 <= float(value) < float("inf"):
-                raise ValueError(f"Index3: {name}={value} must be a finite number, zero or more.")
-        if not 0 < float(length) < float("inf"):
-            raise ValueError(f"Index3: length={length} must be a finite, positive number [m].")
+
+        def checked(name: str, value: Any) -> Array:
+            wanted = "a finite number, zero or more"
+            return parameter("Index3", name, value, good=lambda x: x >= 0, wanted=wanted)
+
         if scaling != "physical" and any(x is not None for x in given.values()):
             raise ValueError(
                 f"Index3: mass, damping and stiffness mean nothing with scaling={scaling!r}. "
                 'Leave them out, or use scaling="physical".'
             )
-        optional = lambda x: None if x is None else as_array(x)  # noqa: E731
-        self.scaling, self.reference_size, self.condition = scaling, reference, condition
-        self.mass, self.damping, self.stiffness = map(optional, given.values())
-        self.augmented = float(augment) > 0
-        self.augment, self.length = as_array(augment), as_array(length)
+        self.scaling, self.reference_size = scaling, reference
+        self.condition = flag("Index3", "condition", condition)
+        self.mass, self.damping, self.stiffness = (
+            None if x is None else checked(name, x) for name, x in given.items()
+        )
+        self.augment = checked("augment", augment)
+        self.augmented = float(self.augment) > 0
+        self.length = positive("Index3", "length", length, "m")
 
     @property
     def holds(self) -> tuple[bool, bool]:
@@ -292,10 +293,7 @@ class ProjectedInvariants(_Projecting):
     level: Literal["both", "position"] = eqx.field(static=True, default="both")
 
     def __check_init__(self) -> None:
-        if self.level not in ("both", "position"):
-            raise ValueError(
-                f'ProjectedInvariants: level={self.level!r} is not known. Use "both" or "position".'
-            )
+        check_choice("ProjectedInvariants", "level", self.level, ("both", "position"))
 
     def orders(self, integrator: Any) -> tuple[int, int, int]:
         p = integrator.order(None)

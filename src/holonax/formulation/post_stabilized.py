@@ -19,7 +19,7 @@ import jax
 from jax.core import Tracer
 
 from .._messages import shown
-from .._numbers import as_array
+from .._numbers import as_array, real
 from ..system.base import Array, Metric
 from .base import OdeFormulation, State, StepContext
 from .correction import Correction, Direction, Freeze, Level, correction
@@ -31,10 +31,10 @@ _FREEZE = ("all", "factor", "none")
 
 def _contracts(alpha: Any) -> bool:
     """Whether `alpha` is a relaxation in (0, 2), as far as that is known yet."""
-    try:
-        return isinstance(alpha, Tracer) or 0 < float(alpha) < 2
-    except (TypeError, ValueError):
-        return False
+    found = None if isinstance(alpha, Tracer) else real(alpha)
+    return isinstance(alpha, Tracer) or (
+        found is not None and found.ndim == 0 and 0 < float(found) < 2
+    )
 
 
 class PostStabilized(OdeFormulation):

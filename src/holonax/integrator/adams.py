@@ -25,6 +25,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._arguments import choice
+from .._numbers import count
 from .base import Array, Integrator
 from .tables import dop853_stages
 
@@ -263,9 +265,7 @@ class _Adams(Integrator):
 
 
 def _check_m(name: str, m: Any) -> int:
-    if isinstance(m, bool) or not isinstance(m, (int, np.integer)) or not 1 <= m <= HIGHEST:
-        raise ValueError(f"{name}: m={m!r} must be a whole number from 1 to {HIGHEST}.")
-    return int(m)
+    return count(name, "m", m, most=HIGHEST)
 
 
 class AdamsBashforth(_Adams):
@@ -309,9 +309,7 @@ class AdamsMoulton(_Adams):
 
     def __init__(self, m: int, mode: Literal["PECE", "PEC", "iterated"] = "PECE"):
         self.m = _check_m("AdamsMoulton", m)
-        if mode not in ("PECE", "PEC", "iterated"):
-            raise ValueError(f'AdamsMoulton: mode={mode!r} must be "PECE", "PEC" or "iterated".')
-        self.mode = mode
+        self.mode = choice("AdamsMoulton", "mode", mode, ("PECE", "PEC", "iterated"))
 
     def _mode(self) -> Mode:
         return self.mode

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._numbers import count
 from ..formulation.base import StepContext, stabilized
 from ..formulation.post_stabilized import PostStabilized
 from ..system.base import Array
@@ -57,8 +58,7 @@ class BDF(ImplicitStep):
     k: int = eqx.field(static=True, default=2)
 
     def __check_init__(self) -> None:
-        if self.k not in (1, 2, 3, 4, 5):
-            raise ValueError(f"BDF: order {self.k} must be 1, 2, 3, 4 or 5.")
+        count("BDF", "k", self.k, most=5)
 
     def order(self, terms: Any) -> int:
         return self.k

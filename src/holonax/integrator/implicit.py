@@ -15,6 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._arguments import flag
+from .._numbers import count, finite_number
 from ..formulation.base import StepContext
 from ..system.base import Array
 from .base import FullState, Integrator
@@ -33,6 +35,12 @@ class ImplicitStep(Integrator):
     tolerance: float = eqx.field(static=True, default=1e-10, kw_only=True)
     max_iterations: int = eqx.field(static=True, default=12, kw_only=True)
     modified: bool = eqx.field(static=True, default=False, kw_only=True)
+
+    def __check_init__(self) -> None:
+        owner = type(self).__name__
+        finite_number(owner, "tolerance", self.tolerance, positive=True)
+        count(owner, "max_iterations", self.max_iterations)
+        flag(owner, "modified", self.modified)
 
     def first_state(self, context: StepContext, t: Array, q: Array, v: Array) -> FullState:
         carry = context.formulation.carry(context, t, (q, v), None)
@@ -183,8 +191,7 @@ class RadauIIA(_RungeKutta):
     stages: int = eqx.field(static=True, default=3)
 
     def __check_init__(self) -> None:
-        if self.stages not in (1, 2, 3):
-            raise ValueError(f"RadauIIA: stages={self.stages} must be 1, 2 or 3.")
+        count("RadauIIA", "stages", self.stages, most=3)
 
     def order(self, terms: Any) -> int:
         return 2 * self.stages - 1

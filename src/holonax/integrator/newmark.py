@@ -18,12 +18,14 @@ in a step (Negrut, Rampalli, Ottarsson, Sajdak 2007, who keep beta - 1/6 and the
 from __future__ import annotations
 
 import abc
+import inspect
 from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jax.core import Tracer
 
-from .._numbers import as_array
+from .._arguments import unknown_argument
+from .._numbers import parameter
 from ..formulation.base import StepContext
 from ..formulation.partitioning import CoordinatePartitioning
 from ..linalg import derivative
@@ -225,9 +227,8 @@ class _NewmarkFamily(ImplicitStep):
 
 
 def _within(name: str, what: str, value: Any, low: float, high: float) -> Array:
-    if not low <= float(value) <= high:
-        raise ValueError(f"{name}: {what}={value} must lie between {low:g} and {high:g}.")
-    return as_array(value)
+    wanted = f"a number between {low:g} and {high:g}"
+    return parameter(name, what, value, good=lambda x: low <= x <= high, wanted=wanted)
 
 
 class Newmark(_NewmarkFamily):
@@ -322,9 +323,7 @@ def _set_options(integrator: Any, options: dict[str, Any]) -> None:
     defaults = {"tolerance": 1e-10, "max_iterations": 12, "modified": False}
     unknown = sorted(set(options) - set(defaults))
     if unknown:
-        raise TypeError(
-            f"{type(integrator).__name__} has no option {', '.join(map(repr, unknown))}; it has "
-            f"{', '.join(map(repr, defaults))}."
-        )
+        own = list(inspect.signature(type(integrator)).parameters)[:-1]
+        raise TypeError(unknown_argument(type(integrator).__name__, unknown[0], [*own, *defaults]))
     for name, default in defaults.items():
         setattr(integrator, name, options.get(name, default))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 
+from .._numbers import count
 from ..system.base import Array
 
 ERROR_ORDER = 2
@@ -29,6 +29,4 @@ def order_error(here: Array, power: Any, chosen: Array, next_power: Any) -> Arra
 
 def check_order(name: str, order: Any, highest: int) -> None:
     """Refuse an order that is not a whole number from 1 to `highest`."""
-    whole = isinstance(order, (int, np.integer)) and not isinstance(order, bool)
-    if not whole or not 1 <= order <= highest:
-        raise ValueError(f"{name}: max_order={order!r} must be a whole number from 1 to {highest}.")
+    count(name, "max_order", order, most=highest)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from .._arguments import check_options, names
 from ..system.mechanism import Mechanism
 
 if TYPE_CHECKING:
@@ -59,8 +60,9 @@ class AnalysisMethods:
 
         began = time.perf_counter()
         system = self.system(solver=solver)
-        if released:
-            system = system.with_joints(release=released)
+        inactive = names("build", "released", released)
+        if inactive:
+            system = system.with_joints(release=inactive)
         q, v = self.start_vectors()
         start = consistent(system, q, v, t=t, hold=hold, hold_velocity=hold_velocity)
         return system, replace(start, seconds=time.perf_counter() - began)
@@ -85,6 +87,7 @@ class AnalysisMethods:
         """
         from .. import simulate
 
+        check_options(_SIMULATE, options, simulate)
         if dt is None and not {"formulation", "integrator", "method"} & set(options):
             options["method"] = "auto"
         system, start = self.build(
@@ -145,3 +148,6 @@ class AnalysisMethods:
         if not bool(found.success):
             raise ValueError(f"linearize: {found.message}")
         return linearize(system, found, coordinates=coordinates)
+
+
+_SIMULATE: Any = AnalysisMethods.simulate

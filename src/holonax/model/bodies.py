@@ -7,11 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .. import _numbers
 from .._messages import shown
 from .._numbers import as_array, is_traced, namespace
 from ..rotation import perpendicular_axes, quaternion_from_axes
 from .inertia import MassProperties, check_inertia
 from .items import Item, Kind, ModelError, record
+from .units import check_angle
 
 
 @dataclass(frozen=True)
@@ -73,32 +75,14 @@ def ground_body(kind: Kind) -> Body:
 
 def vector(owner: str, what: str, value: Any, size: int) -> np.ndarray:
     """`value` as a finite vector of `size` numbers, or one message that names the owner."""
-    try:
-        array = as_array(value)
-    except (TypeError, ValueError):
-        raise ModelError(
-            f"{owner}: {what}={shown(value)} is not a vector of {size} numbers."
-        ) from None
-    if array.shape != (size,):
-        raise ModelError(
-            f"{owner}: {what} must have {size} components, got an array of shape {array.shape}."
-        )
-    if not is_traced(array) and not np.all(np.isfinite(array)):
-        raise ModelError(f"{owner}: {what}={array.tolist()} is not finite. Give finite numbers.")
-    return array
+    return _numbers.array(owner, what, value, (size,), error=ModelError)
 
 
 def number(owner: str, what: str, value: Any) -> Any:
     """`value` as a finite number, or one message that names the owner."""
     if is_traced(value) and np.shape(value) == ():
         return as_array(value)
-    try:
-        x = float(value)
-    except (TypeError, ValueError):
-        raise ModelError(f"{owner}: {what}={shown(value)} is not a number.") from None
-    if not np.isfinite(x):
-        raise ModelError(f"{owner}: {what}={x} is not finite. Give a finite number.")
-    return x
+    return _numbers.number(owner, what, value, error=ModelError)
 
 
 def direction(owner: str, what: str, value: Any, size: int = 3) -> np.ndarray:
@@ -133,6 +117,7 @@ def rotation_matrix(owner: str, value: Any) -> np.ndarray:
         angle = xp.linalg.norm(array)
         if not traced and angle == 0:
             return np.eye(3)
+        check_angle(owner, "the angle of rotation", angle)
         T = xp.column_stack(perpendicular_axes(array))
         c, s, o = xp.cos(angle), xp.sin(angle), 0.0 * angle
         return T @ xp.array([[c, -s, o], [s, c, o], [o, o, o + 1]]) @ T.T
@@ -219,8 +204,8 @@ class BodyItem(Item):
             return as_array(value)
         except (TypeError, ValueError):
             raise ModelError(
-                f"{self.owner}: {what}={shown(value)} is not made of numbers. Give numbers, or "
-                "MassProperties such as hx.box(...) as the mass."
+                f"{self.owner}: {what}={shown(value)} is not made of real numbers. Give numbers, "
+                "or MassProperties such as hx.box(...) as the mass."
             ) from None
 
     def _com(self) -> Any:
@@ -292,6 +277,7 @@ class PlanarBody(BodyItem):
         owner = self.owner
         mass, J, is_point = self._checked()
         theta = number(owner, "angle", self.angle)
+        check_angle(owner, "angle", theta)
         r = vector(owner, "position", self.position, 2)
         v = vector(owner, "velocity", self.velocity, 2)
         w = number(owner, "angular_velocity", self.angular_velocity)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._messages import explained, shown
-from .._numbers import as_array, is_traced
+from .._numbers import is_traced, tree
 from ..system.elements import Constraint, Element, Group, RateConstraint, Table, group_rows
 from ..system.frames import Frame, PlanarFrame, at_origins
 from .attachment import Attached, Attachment
@@ -28,16 +28,7 @@ Function = Callable[..., Any]
 
 def checked_parameters(owner: str, parameters: Any) -> Any:
     """The parameters of a user's function as arrays; traced ones pass."""
-    try:
-        numbers = jax.tree.map(as_array, parameters)
-    except (TypeError, ValueError):
-        raise ModelError(
-            f"{owner}: parameters={shown(parameters)} must be numbers or arrays."
-        ) from None
-    known = [x for x in jax.tree.leaves(numbers) if not is_traced(x)]
-    if not all(np.all(np.isfinite(x)) for x in known):
-        raise ModelError(f"{owner}: a parameter is not finite. Give finite numbers.")
-    return numbers
+    return tree(owner, "parameters", parameters, error=ModelError)
 
 
 class _UserRows(eqx.Module):
@@ -86,7 +77,7 @@ class UserJoint(JointItem):
     def _attached(self, there: Attachment, function: Any, parameters: Any) -> Attached:
         if not callable(function):
             raise ModelError(
-                f"{self.owner}: {shown(function)} is not a function of frames and time."
+                f"{self.owner}: {shown(function)} is not a function. Give one of frames and time."
             )
         numbers = checked_parameters(self.owner, parameters)
         element = self.makes(_UserRows(numbers, there.origins(), function))

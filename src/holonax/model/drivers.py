@@ -23,6 +23,7 @@ from ..rotation.vectors import Scalar
 from .attachment import Attached, Attachment
 from .items import ModelError, OnJoint, record
 from .joint import Joint, Place, PointJoint, Residual, stretch, turn_between, wrapped
+from .units import check_angle
 
 Motion = Callable[[Any], Any] | float
 
@@ -41,7 +42,10 @@ class Target(eqx.Module):
         """From a function of time or a number, both counted from the value `start`."""
         owner = there.owner
         if not callable(motion):
-            return Target(start + there.number(what, motion), None)
+            constant = there.number(what, motion)
+            if what == "angle":
+                check_angle(owner, what, constant)
+            return Target(start + constant, None)
         remedy = "Give a function of time alone, t [s], written with jax.numpy."
         try:
             hash(motion)
@@ -199,8 +203,9 @@ class DriveCoordinate(Joint):
 
     def attach(self, there: Attachment) -> Attached:
         known = ("x", "y", "angle") if there.is_planar else ("x", "y", "z")
-        if self.coordinate not in known:
-            hint = " Turn a spatial body with drive_angle." if self.coordinate == "angle" else ""
+        if not isinstance(self.coordinate, str) or self.coordinate not in known:
+            angle = isinstance(self.coordinate, str) and self.coordinate == "angle"
+            hint = " Turn a spatial body with drive_angle." if angle else ""
             raise ModelError(
                 f"{self.owner}: coordinate={shown(self.coordinate)} is not one of a {there.kind} "
                 f"body. Use {', '.join(map(repr, known))}.{hint}"

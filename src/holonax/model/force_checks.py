@@ -139,9 +139,13 @@ def check_custom(group: Attachment, element: forces.Custom) -> None:
     extra = () if element.parameters is None else (element.parameters,)
     time = jax.ShapeDtypeStruct((), jnp.float64)
 
+    returned: list[Any] = []
+
     def pairs(frames: Any, t: Any, extra: Any) -> Any:
-        out = element.function(*frames, t, *extra)
-        return [tuple(forces.plain(x) for x in pair) for pair in out]
+        returned.append(element.function(*frames, t, *extra))
+        if not _are_pairs(returned[0], count):
+            return []
+        return [tuple(forces.plain(x) for x in pair) for pair in returned[0]]
 
     try:
         hash(element.function)
@@ -153,6 +157,13 @@ def check_custom(group: Attachment, element: forces.Custom) -> None:
             f"{explained(error)} It must return a pair (force, torque) for each body; write it "
             "with jax.numpy."
         ) from None
+    if not got:
+        example = "[(force, torque)]" if count == 1 else "[(force, torque), ...]"
+        alone = "; put brackets around the pair" if _are_pairs(returned, count) else ""
+        raise ModelError(
+            f"{group.owner}: its function must return a list of {count} pairs, one for each body, "
+            f"{example}. It returns something else{alone}."
+        )
     shapes = [tuple(x.shape for x in pair) for pair in got]
     wanted = [((d,), () if group.kind == "planar" else (d,))] * count
     if shapes != wanted:
@@ -162,3 +173,9 @@ def check_custom(group: Attachment, element: forces.Custom) -> None:
         )
     if element.energy is not None:
         check_shape(group.owner, "potential", element.energy, (*frames, *extra), ())
+
+
+def _are_pairs(out: Any, count: int) -> bool:
+    """Whether there are two things for each of so many bodies."""
+    listed = isinstance(out, list | tuple) and len(out) == count
+    return listed and all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in out)

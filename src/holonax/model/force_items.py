@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._arguments import choice
 from .._messages import shown
 from .._numbers import as_array, is_traced, namespace
 from ..rotation import Axes3
@@ -169,10 +170,7 @@ class AppliedItem(ForceItem):
     axes: forces.Axes = "world"
 
     def _applied(self, there: Attachment, what: str, p: Any, value: Any) -> Attached:
-        if self.axes not in ("world", "body"):
-            raise ModelError(
-                f'{self.owner}: axes={shown(self.axes)} is not known. Use "world" or "body".'
-            )
+        choice(self.owner, "axes", self.axes, ("world", "body"), error=ModelError)
         if there.bodies[0].is_point and what == "torque":
             raise ModelError(
                 f"{self.owner}: it turns {self.body!r}, a point mass, which does not turn. Give "
@@ -341,7 +339,10 @@ class CustomForce(ForceItem):
         for what in ("function", "potential"):
             value = getattr(self, what)
             if not callable(value) and not (what == "potential" and value is None):
-                raise ModelError(f"{self.owner}: {what}={shown(value)} is not a function.")
+                raise ModelError(
+                    f"{self.owner}: {what}={shown(value)} is not a function. Give one of the "
+                    "bodies' frames."
+                )
         parameters = checked_parameters(self.owner, self.parameters)
         element = forces.Custom(parameters, there.origins(), self.function, self.potential)
         checks.check_custom(there, element)

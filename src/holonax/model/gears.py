@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._arguments import flag
 from .._messages import shown
 from .._numbers import is_traced
 from .attachment import Attached, Attachment
@@ -58,7 +59,7 @@ class Gear(CarriedJoint):
     axis_b: Any = None
 
     def attach(self, there: Attachment) -> Attached:
-        sign = 1 if self.internal else -1
+        sign = 1 if flag(self.owner, "internal", self.internal, error=ModelError) else -1
         turns = sign * self._ratio(there, whole=not there.is_planar)
         if there.is_planar:
             there.refuse(axis=self.axis, axis_a=self.axis_a, axis_b=self.axis_b)

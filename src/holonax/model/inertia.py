@@ -16,6 +16,8 @@ from typing import Literal, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .. import _numbers
+from .._arguments import checked_call, choice
 from .._messages import shown
 
 __all__ = [
@@ -92,6 +94,7 @@ class MassProperties:
         return self.mass, float(self.inertia[2, 2])
 
 
+@checked_call
 def composite(*parts: MassProperties) -> MassProperties:
     """Several solids, placed in the same axes, as one rigid body."""
     for i, part in enumerate(parts):
@@ -113,6 +116,7 @@ def composite(*parts: MassProperties) -> MassProperties:
 # --- solids, each with its centre of mass at the origin ---------------------------------------
 
 
+@checked_call
 def box(
     size: ArrayLike, *, mass: float | None = None, density: float | None = None
 ) -> MassProperties:
@@ -126,15 +130,17 @@ def box(
     return _centred(m, m / 12 * np.array([b * b + c * c, a * a + c * c, a * a + b * b]))
 
 
+@checked_call
 def sphere(
     radius: float, *, mass: float | None = None, density: float | None = None
 ) -> MassProperties:
     """A solid ball. Give either `mass` in kg or `density` in kg/m³."""
     r = _non_negative("sphere", "radius", radius)
-    m = _mass_of("sphere", 4 / 3 * np.pi * r**3, mass, density)
+    m = _mass_of("sphere", 4 / 3 * np.pi * r * r * r, mass, density)
     return _centred(m, np.full(3, 0.4 * m * r * r))
 
 
+@checked_call
 def cylinder(
     radius: float,
     length: float,
@@ -147,6 +153,7 @@ def cylinder(
     return _annular("cylinder", radius, 0.0, length, axis, mass, density)
 
 
+@checked_call
 def disc(
     radius: float,
     thickness: float = 0.0,
@@ -162,6 +169,7 @@ def disc(
     return _annular("disc", radius, 0.0, thickness, axis, mass, density)
 
 
+@checked_call
 def tube(
     outer_radius: float,
     inner_radius: float,
@@ -178,6 +186,7 @@ def tube(
     return _annular("tube", outer_radius, inner_radius, length, axis, mass, density)
 
 
+@checked_call
 def rod(
     length: float,
     *,
@@ -195,6 +204,7 @@ def rod(
     return _centred(m, _along("rod", axis, axial=0.0, transverse=m * l * l / 12))
 
 
+@checked_call
 def point_mass(mass: float, *, at: ArrayLike = (0.0, 0.0, 0.0)) -> MassProperties:
     """A mass in kg concentrated at one point."""
     m = _non_negative("point_mass", "mass", mass)
@@ -310,8 +320,7 @@ def _centred(mass: float, moments: NDArray[np.float64]) -> MassProperties:
 
 def _along(solid: str, axis: Axis, *, axial: float, transverse: float) -> NDArray[np.float64]:
     """The principal moments, shape (3,), of a solid of revolution about one of the axes."""
-    if axis not in ("x", "y", "z"):
-        raise ValueError(f"{solid}: axis is {axis!r}; choose 'x', 'y' or 'z'.")
+    choice(solid, "axis", axis, ("x", "y", "z"))
     moments = np.full(3, transverse)
     moments["xyz".index(axis)] = axial
     return moments
@@ -331,6 +340,8 @@ def _mass_of(
     density_name: str = "density",
     content: str = "volume",
 ) -> float:
+    if not np.isfinite(volume):
+        raise ValueError(f"{solid}: its {content} overflows. Give dimensions in metres.")
     if mass is not None and density is None:
         return _non_negative(solid, "mass", mass)
     if mass is None and density is not None:
@@ -345,32 +356,14 @@ def _mass_of(
 
 
 def _non_negative(owner: str, quantity: str, value: float) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"{owner}: {quantity} is {shown(value)}; give a finite number ≥ 0, in SI."
-        ) from None
-    if not (np.isfinite(number) and number >= 0):
-        raise ValueError(f"{owner}: {quantity} is {number:g}; give a finite number ≥ 0, in SI.")
-    return number
+    wanted = "a finite number ≥ 0, in SI"
+    return _numbers.number(owner, quantity, value, good=lambda x: x >= 0, wanted=wanted)
 
 
 def _array(
     owner: str, quantity: str, value: ArrayLike, shape: tuple[int, ...]
 ) -> NDArray[np.float64]:
     """A read-only float64 copy of the given shape, with finite entries."""
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"{owner}: {quantity} is {shown(value)}; give an array of numbers of shape {shape}."
-        ) from None
-    if array.shape != shape:
-        raise ValueError(
-            f"{owner}: {quantity} has shape {array.shape}; give an array of shape {shape}."
-        )
-    if not np.isfinite(array).all():
-        raise ValueError(f"{owner}: {quantity} has non-finite entries; give finite numbers.")
+    array = _numbers.array(owner, quantity, value, shape)
     array.flags.writeable = False
     return array

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
+from .._arguments import checked_call
 from .._messages import listed, shown
 from .._numbers import is_traced
 from ..rotation import Vec2, Vec3
@@ -56,7 +57,7 @@ class Item:
     @property
     def owner(self) -> str:
         """What messages begin with."""
-        return f"{self.noun} {self.name!r}"
+        return f"{self.noun} {shown(self.name)}"
 
     def _said(self) -> Iterator[tuple[str, Any]]:
         return ((field.name, getattr(self, field.name)) for field in fields(self))
@@ -231,6 +232,7 @@ def record(type: str, noun: str) -> Callable[[_Record], _Record]:
     def made(cls: Any) -> Any:
         cls = dataclass(frozen=True, repr=False)(cls)
         cls.type, cls.noun = type, noun
+        cls.__init__ = checked_call(cls.__init__)
         REGISTRY[type] = cls
         return cls
 

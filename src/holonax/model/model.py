@@ -10,6 +10,7 @@ from typing import Any, Concatenate, Literal, ParamSpec
 import jax
 import numpy as np
 
+from .._arguments import choice
 from .._messages import listed, shown
 from .._numbers import as_array, namespace, stacked
 from ..signals import check_breaks
@@ -22,6 +23,7 @@ from .analysis_methods import AnalysisMethods
 from .attachment import Attached, Attachment
 from .bodies import Body, BodyItem, Ground, ground_body, vector
 from .items import Connector, Item, JointItem, Kind, ModelError
+from .units import check_lengths
 
 _SOLVERS = ("auto", "dense", "block")
 P = ParamSpec("P")
@@ -337,11 +339,8 @@ class Model(AnalysisMethods):
         """
         if not self._bodies:
             raise ModelError("The model has no body. Add one with model.body(...).")
-        if solver not in _SOLVERS:
-            raise ModelError(
-                f"Model: solver={shown(solver)} is not known. Use one of "
-                f"{', '.join(map(repr, _SOLVERS))}."
-            )
+        choice("Model", "solver", solver, _SOLVERS, error=ModelError)
+        check_lengths(self._bodies.values(), self._joints.values())
         index = {"ground": 0, **{name: i + 1 for i, name in enumerate(self._bodies)}}
         joints = self._joints.values()
         markers = tuple((x.item.name, _ends(x, index)) for x in joints)

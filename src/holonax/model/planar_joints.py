@@ -90,7 +90,7 @@ class PointOnCurve(Joint):
         """Evaluate the curve and its gradient where the point starts."""
         if not callable(self.curve):
             raise ModelError(
-                f"{self.owner}: curve={shown(self.curve)} is not a function of (x, y)."
+                f"{self.owner}: curve={shown(self.curve)} is not a function. Give one of (x, y)."
             )
         try:
             at = Vec2(*(jnp.asarray(x) for x in start))

@@ -11,6 +11,8 @@ import importlib
 import time
 from pathlib import Path
 
+from .._arguments import checked_call, choice, flag, folder, several
+from .._messages import shown
 from .report import Figure, Report, Row, Table, Text
 
 __all__ = ["PAPERS", "Figure", "Report", "Row", "Table", "Text", "reproduce", "write_index"]
@@ -24,6 +26,7 @@ PAPERS = {
 }
 
 
+@checked_call
 def reproduce(name: str, *, out: str | Path | None = None, quick: bool = False) -> Report:
     """Recompute a paper's tables and figures.
 
@@ -33,26 +36,35 @@ def reproduce(name: str, *, out: str | Path | None = None, quick: bool = False) 
     - `out`: a folder for the report (HTML, Markdown, JSON, pictures); nothing is written without.
     - `quick`: only the tables that take seconds, and no figures.
     """
-    if name not in PAPERS:
-        raise ValueError(f"papers: {name!r} is not one of {', '.join(PAPERS)}, or all.")
+    choice("papers", "name", name, tuple(PAPERS))
+    flag("papers", "quick", quick)
+    out = None if out is None else folder("papers", "out", out)
     module = importlib.import_module(f".{name}", __name__)
     began = time.perf_counter()
     report = Report(name, module.CITATION, quick=quick)
     module.reproduce(report, quick)
     report.seconds = time.perf_counter() - began
     if out is not None:
-        report.write(Path(out) / name)
+        report.write(out / name)
     return report
 
 
+@checked_call
 def write_index(reports: list[Report], out: str | Path) -> Path:
     """An index.html over several reports in the folder `out`."""
+    for report in several("write_index", "reports", reports, "reports"):
+        if not isinstance(report, Report):
+            raise TypeError(
+                f"write_index: {shown(report)} is not a report. Give those that reproduce returns."
+            )
+    out = folder("write_index", "out", out)
+    out.mkdir(parents=True, exist_ok=True)
     rows = "".join(
         f'<li><a href="{r.paper}/index.html">{PAPERS[r.paper]}</a>: '
         + f"{r.verdicts()} ({r.seconds:.0f} s)</li>"
         for r in reports
     )
-    path = Path(out) / "index.html"
+    path = out / "index.html"
     page = "<!doctype html><html lang=en><meta charset=utf-8><title>holonax: papers</title>"
     style = "font:16px/1.6 system-ui,sans-serif;max-width:50rem;margin:2rem auto"
     body = f'<body style="{style}"><h1>Five papers, recomputed</h1><ul>{rows}</ul>'

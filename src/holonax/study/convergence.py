@@ -8,8 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from .._arguments import checked_call
+from .._messages import shown
+from .._numbers import array, count
+from ..analysis.checks import as_start
 from ..consistent import Start
-from ..formulation import Formulation, PostStabilized
+from ..formulation import Formulation, Index3, PostStabilized
 from ..integrator import Dop853
 from ..result import Result
 from ..simulate import simulate
@@ -42,6 +46,7 @@ class Convergence:
         return "\n".join(lines)
 
 
+@checked_call
 def reference_solution(
     system: System, start: Start, t_end: float, dt: float, save: Any = "end"
 ) -> Result:
@@ -50,6 +55,7 @@ def reference_solution(
     return simulate(system, start, t_end, dt=dt, formulation=method, integrator=Dop853(), save=save)
 
 
+@checked_call
 def convergence(
     system: System,
     start: Start,
@@ -68,7 +74,7 @@ def convergence(
     - `reference`: a result whose last state is taken as exact; by default one of order 8 with a
       quarter of the smallest step. Multipliers are compared at the time they belong to.
     """
-    steps = np.sort(np.asarray(dt, dtype=float))[::-1]
+    steps = np.sort(_step_sizes("convergence", dt))[::-1]
     if steps.size < 2:
         raise ValueError("convergence: give at least two step sizes in dt.")
     if reference is None:
@@ -95,6 +101,13 @@ def convergence(
     return Convergence(steps, errors, orders)
 
 
+def _step_sizes(owner: str, dt: Any) -> np.ndarray:
+    steps = array(owner, "dt", dt, (None,))
+    if np.any(steps <= 0):
+        raise ValueError(f"{owner}: dt={shown(dt)} must be positive. Give step sizes [s].")
+    return steps
+
+
 def _largest(x: np.ndarray) -> float:
     return float(np.max(np.abs(x), initial=0.0))
 
@@ -109,6 +122,7 @@ def _reference_multipliers(
     return reference_solution(system, start, at, dt).lam[-1]
 
 
+@checked_call
 def condition_numbers(
     system: System,
     start: Start,
@@ -122,13 +136,15 @@ def condition_numbers(
 
     `formulation` must be asked for it: ``Index3(..., condition=True)``.
     """
-    if not getattr(formulation, "condition", False):
+    if not isinstance(formulation, Index3) or not formulation.condition:
         raise ValueError(
-            f"condition_numbers: {formulation!r} does not compute them. Use "
+            f"condition_numbers: {shown(formulation)} does not compute them. Use "
             "hx.Index3(condition=True)."
         )
     out = []
-    for h in np.asarray(dt, dtype=float):
+    start = as_start("condition_numbers", system, start)
+    steps = count("condition_numbers", "steps", steps)
+    for h in _step_sizes("condition_numbers", dt):
         run = simulate(
             system,
             start,

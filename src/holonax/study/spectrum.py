@@ -15,11 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from .._arguments import checked_call
+from .._numbers import array, finite_number
+from ..consistent import check_shapes
 from ..formulation import Formulation, StepContext
 from ..loop_parts import StabilizedSolver, problem_term
 from ..pairs import check_pair
 from ..system import FunctionSystem, System
-from ..system.base import Array
+from ..system.base import Array, check_system
 
 _HISTORY = 16  # steps after which every multistep method has its history
 
@@ -36,6 +39,7 @@ def _constraint(q: Array, t: Array, p: Any) -> Array:
     return q[:1] - q[1:]
 
 
+@checked_call
 def linear_problem(stiffness: float = 0.0, damping: float = 0.0) -> System:
     """Two unit masses held together, q1 = q2, each on a spring and a damper to the ground."""
     return FunctionSystem(
@@ -74,6 +78,7 @@ def _step_matrix(system: System, formulation: Any, solver: Any, q: Array, dt: Ar
     return jax.jacfwd(mapped)(flat)
 
 
+@checked_call
 def step_matrix(
     formulation: Formulation,
     integrator: Any = None,
@@ -91,16 +96,21 @@ def step_matrix(
 
     Rows and columns are the whole state: q, v, and all the method carries from step to step.
     """
-    integrator = formulation.default_integrator() if integrator is None else integrator
+    if integrator is None and isinstance(formulation, Formulation):
+        integrator = formulation.default_integrator()
     check_pair(formulation, integrator)
     system = linear_problem() if system is None else system
-    q = np.zeros(2) if q is None else q
+    check_system("step_matrix", system)
+    q = array("step_matrix", "q", np.zeros(2) if q is None else q, (None,))
+    dt = finite_number("step_matrix", "dt", dt, positive=True)
+    check_shapes(system, q, np.zeros(system.velocity_size(q.shape[0])), 0.0)
     solver = StabilizedSolver(integrator, formulation)
     q = jnp.asarray(q, dtype=float)
     matrix = _step_matrix(system, formulation, solver, q, jnp.asarray(dt, dtype=float))
     return np.asarray(matrix)
 
 
+@checked_call
 def spectral_radius(
     formulation: Formulation,
     integrator: Any = None,

@@ -20,6 +20,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from .._arguments import checked_call, several
+from .._messages import shown
+from .._numbers import array, count
 from ..formulation import Formulation, Index1, StepContext
 from ..loop_parts import problem_term
 from ..pairs import check_pair
@@ -130,6 +133,7 @@ def _formulation_for(integrator: Any, formulation: Formulation | None) -> Formul
     return formulation
 
 
+@checked_call
 def amplification(integrator: Any, z: Any, *, formulation: Formulation | None = None) -> np.ndarray:
     """Companion matrices of one step of `integrator` on y' = z y with step 1.
 
@@ -143,7 +147,14 @@ def amplification(integrator: Any, z: Any, *, formulation: Formulation | None = 
     state that acts upon y, so that each eigenvalue comes with its conjugate.
     """
     formulation = _formulation_for(integrator, formulation)
-    z = np.asarray(z, dtype=complex)
+    try:
+        z = np.asarray(z, dtype=complex)
+    except Exception:
+        raise TypeError(
+            f"amplification: z={shown(z)} is not made of numbers. Give complex numbers."
+        ) from None
+    if not np.all(np.isfinite(z)):
+        raise ValueError(f"amplification: z={shown(z)} is not finite. Give finite numbers.")
     system = _test_equation()
     y, state = _with_history(integrator, formulation, system)
     padded = np.zeros(-(-max(z.size, 1) // _CHUNK) * _CHUNK, dtype=complex)
@@ -168,6 +179,7 @@ def _radius(integrator: Any, z: np.ndarray, formulation: Formulation | None) -> 
     return np.where(bounded, radius, np.inf)
 
 
+@checked_call
 def stability_region(
     integrator: Any,
     re: tuple[float, float] = (-4.0, 1.0),
@@ -184,12 +196,16 @@ def stability_region(
     - `n`: number of grid points in each direction, or (along `re`, along `im`).
     - `formulation`: as in `amplification`.
     """
-    n_re, n_im = (n, n) if isinstance(n, int) else n
-    x, y = np.linspace(*re, n_re), np.linspace(*im, n_im)
+    owner = "stability_region"
+    pair = several(owner, "n", n, "two counts") if np.ndim(n) else (n, n)
+    n_re, n_im = (count(owner, "n", x, most=4096) for x in (*pair, None)[:2])
+    (left, right), (low, high) = (array(owner, k, v, (2,)) for k, v in (("re", re), ("im", im)))
+    x, y = np.linspace(left, right, n_re), np.linspace(low, high, n_im)
     radius = _radius(integrator, x[None, :] + 1j * y[:, None], formulation)
     return StabilityRegion(x, y, radius)
 
 
+@checked_call
 def real_axis_limit(integrator: Any, *, formulation: Formulation | None = None) -> float:
     """The largest |z| to which `integrator` stays stable along the negative real axis.
 

@@ -326,3 +326,12 @@ class System(eqx.Module):
 @jax.jit
 def _accelerations(system: System, q: Array, v: Array, t: Array) -> tuple[Array, Array]:
     return system.at(q, t).accelerations(v)
+
+
+def check_system(owner: str, system: Any) -> None:
+    """Refuse what is no System."""
+    if not isinstance(system, System):
+        raise TypeError(
+            f"{owner}: system is {type(system).__name__}; give a System, from model.build() or "
+            "FunctionSystem(...)."
+        )

@@ -185,7 +185,7 @@ class FunctionSystem(System):
         if isinstance(item, str):
             if item not in names:
                 raise ValueError(
-                    f"There is no coordinate {item!r} to hold; there are {listed(names)}."
+                    f"There is no coordinate {shown(item)} to hold; there are {listed(names)}."
                 )
             return [names.index(item)]
         if not -nq <= item < nq:
@@ -363,6 +363,13 @@ def _numbers(parameters: Any) -> Any:
             )
         return x
 
+    try:
+        jax.tree.structure(parameters)
+    except Exception:  # keys of a dictionary that have no order
+        raise TypeError(
+            f"FunctionSystem: parameters={shown(parameters)} cannot be taken apart. Give numbers "
+            "or arrays, in any nesting of dictionaries with strings for keys, lists and tuples."
+        ) from None
     return jax.tree_util.tree_map_with_path(array, parameters)
 
 

@@ -15,8 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._arguments import choice
 from .._messages import listed, shown
-from .._numbers import is_traced
+from .._numbers import array, is_traced
 from ..rotation import Vec2, Vec3
 from ..signals import signals_in
 from .assembly import BodySet
@@ -326,7 +327,7 @@ class Mechanism(System):
             if exact or whole:
                 return exact or whole
             raise ValueError(
-                f"There is nothing called {item!r} to hold. Give a body "
+                f"There is nothing called {shown(item)} to hold. Give a body "
                 f"({listed(self.bodies.names)}) or a coordinate such as {names[0]!r}."
             )
         if not 0 <= item < len(names):
@@ -367,10 +368,9 @@ class Mechanism(System):
     def check_joint(self, name: Any, axes: Any) -> None:
         """Refuse what is not the name of a joint, or not axes of its reaction."""
         known = dict(self.markers)
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             raise KeyError(f"There is no joint {shown(name)}; the joints are {listed(known)}.")
-        if axes not in ("world", "joint"):
-            raise ValueError(f'axes={shown(axes)} is not known. Use "world" or "joint".')
+        choice("reaction", "axes", axes, ("world", "joint"))
 
     def place(self, joint: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """A joint's point in its first body, its point in its second, and its axes in the first."""
@@ -380,7 +380,7 @@ class Mechanism(System):
         return point_a[:d], point[:d], axes[:d, :d]
 
     def _locate(self, body: str) -> int:
-        if body in self.bodies.names:
+        if isinstance(body, str) and body in self.bodies.names:
             return self.bodies.names.index(body)
         known = listed(self.bodies.names)
         raise KeyError(f"There is no body {shown(body)}; the bodies are {known}.")
@@ -414,8 +414,8 @@ class Mechanism(System):
 
     def total_momentum(self, q: np.ndarray, v: np.ndarray, about: Any) -> Any:
         """Linear (n, 3) and angular (n, 3) momentum; planar bodies contribute in the x-y plane."""
-        about = np.asarray(about, dtype=float)
-        if about.shape not in ((2,), (3,)) or not np.all(np.isfinite(about)):
+        about = array("momentum", "about", about)
+        if about.shape not in ((2,), (3,)):
             raise ValueError(
                 f"momentum: about={shown(about.tolist())} must be a point of two or three finite "
                 "numbers [m]."

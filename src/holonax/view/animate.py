@@ -8,14 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from .._arguments import checked_call, folder
+from .._messages import shown
+from .._numbers import array, finite_number
 from ..result import Result
-from .optional import require
+from .optional import check_drawn, require
 from .scene import draw
 from .skeleton import Traces, skeleton
 
 MAX_FRAMES = 200
 
 
+@checked_call
 def animate(
     result: Result,
     path: str | Path,
@@ -43,12 +47,18 @@ def animate(
 
     Frames show the saved state nearest in time, so save the run densely enough.
     """
-    target = Path(path)
+    check_drawn("animate", result, title)
+    target = folder("animate", "path", path)
     if target.suffix.lower() != ".gif":
         raise ValueError(f"animate: {target.name!r} is not a GIF file. Give a path ending in .gif.")
-    for name, value in (("speed", speed), ("fps", fps)):
-        if not (math.isfinite(value) and value > 0):
-            raise ValueError(f"animate: {name}={value} must be a positive number.")
+    speed = finite_number("animate", "speed", speed, positive=True)
+    fps = finite_number("animate", "fps", fps, positive=True)
+    if size is not None:
+        width, height = array("animate", "size", size, (2,))
+        if not (50 <= width <= 10_000 and 50 <= height <= 10_000):
+            raise ValueError(
+                f"animate: size={shown(size)} must be a width and a height from 50 to 10000 pixels."
+            )
     figure_module, agg = require("matplotlib.figure"), require("matplotlib.backends.backend_agg")
     images = require("PIL.Image")
     times, delay = _frame_times(result.t, speed, fps)

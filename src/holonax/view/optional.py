@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from .._messages import shown
+from ..result import Result
+
 
 def require(module: str) -> Any:
     """Import `module`, or say how to install what is missing."""
@@ -15,3 +18,14 @@ def require(module: str) -> Any:
         raise ImportError(
             f'Drawing needs {library}, which cannot be imported: pip install "holonax[plot]"'
         ) from error
+
+
+def check_drawn(owner: str, result: Any, title: Any) -> None:
+    """Refuse what is not the result of a run, and a title that is not a text."""
+    if not isinstance(result, Result):
+        raise TypeError(
+            f"{owner}: result={shown(result)} is not the result of a run. Give what simulate "
+            "returns."
+        )
+    if not isinstance(title, str):
+        raise TypeError(f"{owner}: title={shown(title)} must be a string.")

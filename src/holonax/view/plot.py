@@ -10,9 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from .._arguments import checked_call
+from .._arguments import names as names_given
+from .._messages import shown
+from .._numbers import array
 from ..result import Result
 from ..system.mechanism import Mechanism
-from .optional import require
+from .optional import check_drawn, require
 from .scene import colour, draw, trace_colour
 from .skeleton import Skeleton, Traces, skeleton
 
@@ -44,6 +48,7 @@ class _Panel:
     logarithmic: bool = False
 
 
+@checked_call
 def plot(
     result: Result,
     signals: Signals | None = None,
@@ -67,6 +72,7 @@ def plot(
       or a dictionary from labels to such pairs.
     - `title`: a line above all panels.
     """
+    check_drawn("plot", result, title)
     pyplot = require("matplotlib.pyplot")
     panels, quality = _signal_panels(result, signals), _quality_panels(result)
     picture = None
@@ -93,12 +99,18 @@ def plot(
 
 def _signal_panels(result: Result, signals: Signals | None) -> list[_Panel]:
     if isinstance(signals, str):
-        raise TypeError(f"plot: signals={signals!r} must be a list of names, or a dictionary.")
+        raise TypeError(f"plot: signals={signals!r} must be a list of names: [{signals!r}].")
     if isinstance(signals, Mapping):
+        if not signals:
+            raise ValueError("plot: signals is empty. Name a signal, or leave it out.")
         return _given_panels(result, signals)
     names = result.system.coordinate_names(result.q.shape[1])
     note = ""
-    if signals is None:
+    if signals is not None:
+        signals = names_given("plot", "signals", signals)
+        if not signals:
+            raise ValueError("plot: signals is empty. Name a signal, or leave it out.")
+    else:
         signals, note = _first_names(result, names)
     panels: dict[str, _Panel] = {}
     for name in signals:
@@ -121,11 +133,11 @@ def _signal_panels(result: Result, signals: Signals | None) -> list[_Panel]:
 def _given_panels(result: Result, signals: Mapping[str, Any]) -> list[_Panel]:
     panels: dict[str, _Panel] = {}
     for label, values in signals.items():
-        curve = np.asarray(values, dtype=float)
+        curve = array("plot", f"the signal {shown(label)}", values)
         if curve.shape != result.t.shape:
             raise ValueError(
-                f"plot: signal {label!r} has shape {curve.shape}; the result has {result.t.size} "
-                "saved states, so give one number for each."
+                f"plot: signal {shown(label)} has shape {curve.shape}; the result has "
+                f"{result.t.size} saved states, so give one number for each."
             )
         match = re.fullmatch(r"(.*?)\s*\[(.*)\]", label)
         name, unit = match.groups() if match else (label, "")

@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from .._arguments import several
+from .._messages import shown
+from .._numbers import array
 from ..result import Result
 from ..system.mechanism import BodyMotion, Mechanism
 
@@ -113,7 +116,9 @@ def skeleton(result: Result, index: np.ndarray, traces: Traces = ()) -> Skeleton
     bodies = _Bodies({x: result[x] for x in names}, {x: [] for x in names}, dimension)
     rods, pins, fixed = _joints(system, bodies)
     if not isinstance(traces, Mapping):
-        traces = {f"point {i + 1}": trace for i, trace in enumerate(traces)}
+        wanted = "pairs (name of a body, point in the body's coordinates)"
+        pairs = several("traces", "traces", traces, wanted)
+        traces = {f"point {i + 1}": trace for i, trace in enumerate(pairs)}
     paths = {label: _traced(bodies, trace) for label, trace in traces.items()}
     return Skeleton(
         index,
@@ -146,19 +151,20 @@ def _joints(system: Mechanism, bodies: _Bodies) -> tuple[np.ndarray, np.ndarray,
 def _traced(bodies: _Bodies, trace: Any) -> np.ndarray:
     try:
         name, local = trace
-        point = np.asarray(local, dtype=float)
-    except (TypeError, ValueError):
+    except Exception:
         raise ValueError(
-            f"traces: {trace!r} is not a pair (name of a body, point in the body's coordinates)."
+            f"traces: {shown(trace)} must be a pair (name of a body, point in the body's "
+            "coordinates)."
         ) from None
-    if name not in bodies.motions:
+    point = array("traces", "point", local)
+    if not isinstance(name, str) or name not in bodies.motions:
         raise ValueError(
-            f"traces: there is no body {name!r}; the bodies are {', '.join(bodies.motions)}."
+            f"traces: there is no body {shown(name)}; the bodies are {', '.join(bodies.motions)}."
         )
     size = 2 if bodies.motions[name].angle is not None else 3
     if point.shape != (size,):
         raise ValueError(
-            f"traces: a point on {name!r} has {size} coordinates, got {point.tolist()}."
+            f"traces: a point on {name!r} must have {size} coordinates, got {point.tolist()}."
         )
     return bodies.attach(name, point)
 

@@ -1,0 +1,34 @@
+"""Where holonax keeps what it can make again: compiled programs, its own and those of XLA."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def cache_folder() -> Path | None:
+    """HOLONAX_CACHE, or holonax below the user's cache folder; not made yet.
+
+    None where nothing is to be kept (HOLONAX_CACHE=off), and where there is no home: a service
+    without one, a container whose user is in no list. Nothing is kept then, and all works.
+    """
+    asked = os.environ.get("HOLONAX_CACHE", "")
+    if asked.lower() == "off":
+        return None
+    if asked:
+        return Path(asked).absolute()
+    try:
+        above = Path(os.environ.get("XDG_CACHE_HOME") or "")
+        above = above if above.is_absolute() else Path.home() / ".cache"
+    except (RuntimeError, OSError):
+        return None
+    return above / "holonax" if above.is_absolute() else None
+
+
+def writable(folder: Path) -> bool:
+    """Whether files can be put into the folder, which is made if need be."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK | os.X_OK)
