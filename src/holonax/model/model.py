@@ -12,7 +12,7 @@ import numpy as np
 
 from .._arguments import choice
 from .._messages import listed, shown
-from .._numbers import as_array, namespace, stacked
+from .._numbers import namespace, stacked
 from ..signals import check_breaks
 from ..system.assembly import BodySet
 from ..system.elements import Group, Table, group_rows
@@ -23,6 +23,7 @@ from .analysis_methods import AnalysisMethods
 from .attachment import Attached, Attachment
 from .bodies import Body, BodyItem, Ground, ground_body, vector
 from .items import Connector, Item, JointItem, Kind, ModelError
+from .origin import Origin, numbers_of
 from .units import check_lengths
 
 _SOLVERS = ("auto", "dense", "block")
@@ -179,12 +180,8 @@ class Model(AnalysisMethods):
 
     def parameters(self) -> dict[str, Any]:
         """Every physical number that was said, as ``"crank.mass"`` or ``"A.at_b"``."""
-        out: dict[str, Any] = {} if self.gravity is None else {"gravity": self.gravity}
-        for name, item in self._items.items():
-            for field, value in item.numbers().items():
-                vector = isinstance(value, tuple) and field != "parameters"
-                out[f"{name}.{field}"] = as_array(value) if vector else value
-        return out
+        own = {} if self.gravity is None else {"gravity": self.gravity}
+        return {**own, **numbers_of(self._items.values())}
 
     def with_parameters(self, values: Mapping[str, Any]) -> Model:
         """A copy of the model with other numbers, by the names of `parameters`.
@@ -347,7 +344,17 @@ class Model(AnalysisMethods):
         places = JointPlaces.of([(x.point_a, x.point, x.axes) for x in joints])
         breaks: Any = check_breaks("Model", self.breaks)
         breaks = breaks if breaks.size else None
-        return Mechanism(self._body_set(index, solver), places, markers, False, breaks=breaks)
+        gravity = self._gravity(self._kind == "planar")
+        origin = Origin(type(self), tuple(self._items.values()), gravity, self.breaks, solver)
+        return Mechanism(
+            self._body_set(index, solver),
+            places,
+            markers,
+            False,
+            breaks=breaks,
+            numbers=origin.flat(),
+            origin=origin,
+        )
 
     def start_vectors(self) -> tuple[np.ndarray, np.ndarray]:
         """The described (q, v), not yet made consistent."""
