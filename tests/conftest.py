@@ -32,7 +32,7 @@ def _forget_programs():
     yield
     import jax
 
-    from holonax import loop
+    from holonax.run import loop
 
     loop._compiled.cache_clear()
     jax.clear_caches()

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from holonax import loop
 from holonax.compiler import counts
+from holonax.run import loop
 from mechanisms import slider_crank, spherical_chain
 
 METHODS = {

@@ -9,7 +9,7 @@ import holonax as hx
 from holonax import examples, study
 from holonax.formulation import StepContext
 from holonax.integrator import StabilizedSolver
-from holonax.loop_parts import problem_term
+from holonax.run.loop_parts import problem_term
 
 
 @pytest.fixture(scope="module")

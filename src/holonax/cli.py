@@ -43,14 +43,14 @@ def _method_named(kind: str, name: str | None) -> Any:
 
 
 def _all_methods() -> Any:
-    from .pairs import methods
+    from .run.pairs import methods
 
     return methods()
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
     from . import examples
-    from .simulate import simulate
+    from .run.simulate import simulate
 
     if arguments.example is None:
         for name in examples.__all__:

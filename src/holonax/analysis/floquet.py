@@ -21,10 +21,10 @@ import numpy as np
 
 from .._messages import listed
 from ..compiler import native
-from ..consistent import Start, consistent, finite_number
-from ..described import StartWarning
-from ..result import Result
-from ..simulate import simulate
+from ..result.result import Result
+from ..run.simulate import simulate
+from ..start.consistent import Start, consistent, finite_number
+from ..start.described import StartWarning
 from ..system.base import System
 from ..system.mechanism import Mechanism
 from ..system.places import rotations

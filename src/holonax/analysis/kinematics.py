@@ -19,10 +19,11 @@ import numpy as np
 from .._arguments import checked_call
 from .._messages import listed, shown
 from .._numbers import real
-from ..consistent import Start, finite_number
-from ..diagnosis import unique
 from ..formulation.base import Formulation, State, StepContext
-from ..result import Leg, Result
+from ..result.result import Result
+from ..result.states import Leg
+from ..start.consistent import Start, finite_number
+from ..start.diagnosis import unique
 from ..system.base import Array, System
 from .checks import as_start, bodies_of, constraint_and_jacobian, free_motions, is_traced
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from .._arguments import checked_call, several
 from .._messages import listed, shown
-from ..diagnosis import rank_of
+from ..start.diagnosis import rank_of
 from ..system.base import Array, System
 from .checks import as_start, check_system, coordinate_index, is_traced, known, known_rank, unit
 from .equilibrium import Equilibrium

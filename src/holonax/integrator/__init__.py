@@ -44,7 +44,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "StabilizedSolver":
-        from ..loop_parts import StabilizedSolver
+        from ..run.loop_parts import StabilizedSolver
 
         return StabilizedSolver
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

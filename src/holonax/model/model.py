@@ -13,11 +13,11 @@ import numpy as np
 from .._arguments import choice
 from .._messages import listed, shown
 from .._numbers import namespace, stacked
-from ..signals import check_breaks
 from ..system.assembly import BodySet
 from ..system.elements import Group, Table, group_rows
 from ..system.frames import Frame, PlanarFrame
 from ..system.mechanism import JointPlaces, Mechanism
+from ..system.signals import check_breaks
 from . import bodies, custom, drivers, force_items, gears, joints, nonholonomic, planar_joints
 from .analysis_methods import AnalysisMethods
 from .attachment import Attached, Attachment

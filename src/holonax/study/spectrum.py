@@ -17,10 +17,10 @@ from jax.flatten_util import ravel_pytree
 
 from .._arguments import checked_call
 from .._numbers import array, finite_number
-from ..consistent import check_shapes
 from ..formulation import Formulation, StepContext
-from ..loop_parts import StabilizedSolver, problem_term
-from ..pairs import check_pair
+from ..run.loop_parts import StabilizedSolver, problem_term
+from ..run.pairs import check_pair
+from ..start.consistent import check_shapes
 from ..system import FunctionSystem, System
 from ..system.base import Array, check_system
 

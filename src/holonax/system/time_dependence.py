@@ -14,8 +14,8 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from ..signals import Signal
 from .elements import Force, Group, Table
+from .signals import Signal
 
 _known: dict[Any, bool] = {}
 _PACKAGE = __name__.partition(".")[0]

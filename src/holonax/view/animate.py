@@ -11,7 +11,7 @@ import numpy as np
 from .._arguments import checked_call, folder
 from .._messages import shown
 from .._numbers import array, finite_number
-from ..result import Result
+from ..result.result import Result
 from .optional import check_drawn, require
 from .scene import draw
 from .skeleton import Traces, skeleton

@@ -6,7 +6,7 @@ import importlib
 from typing import Any
 
 from .._messages import shown
-from ..result import Result
+from ..result.result import Result
 
 
 def require(module: str) -> Any:

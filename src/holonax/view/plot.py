@@ -14,7 +14,7 @@ from .._arguments import checked_call
 from .._arguments import names as names_given
 from .._messages import shown
 from .._numbers import array
-from ..result import Result
+from ..result.result import Result
 from ..system.mechanism import Mechanism
 from .optional import check_drawn, require
 from .scene import colour, draw, trace_colour
