@@ -14,7 +14,7 @@ import pytest
 
 import holonax as hx
 from holonax import examples, study
-from holonax.formulation import StepContext
+from holonax.problem import StepContext
 from holonax.run.control import Tolerance
 from holonax.run.loop_parts import StabilizedSolver, problem_term
 

@@ -19,7 +19,8 @@ import numpy as np
 from .._arguments import checked_call
 from .._messages import listed, shown
 from .._numbers import real
-from ..formulation.base import Formulation, State, StepContext
+from ..formulation.base import Formulation
+from ..problem import State, StepContext
 from ..result.result import Result
 from ..result.states import Leg
 from ..start.consistent import Start, finite_number
@@ -49,10 +50,8 @@ class Kinematic(Formulation):
     """Stands in a `Result` for the equations of a fully driven mechanism."""
 
     kind: ClassVar[str] = "kinematic"
+    default_integrator: ClassVar[tuple[Any, ...]] = ("NewtonRaphson",)
     reference: ClassVar[str] = "Haug 1989, Section 3.6"
-
-    def default_integrator(self) -> NewtonRaphson:
-        return NewtonRaphson()
 
     def accelerations(self, context: StepContext, t: Array, state: State) -> tuple[Array, Array]:
         return context.system.accelerations(*state, t)

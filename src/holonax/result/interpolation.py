@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..compiler import native
-from ..formulation import CoordinateProjection, StepContext
+from ..formulation import CoordinateProjection
+from ..problem import StepContext
 from ..start.diagnosis import DENSE_LIMIT
 from ..system.base import Array, System
 from ..system.clock import PLAIN, Clock

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..integrator.base import FullState
+from ..problem import FullState
 from ..system.base import System
 
 

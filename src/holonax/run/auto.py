@@ -32,6 +32,7 @@ from ..integrator.variable_bdf import HIGHEST
 from ..system.base import System
 from ..system.evaluation import evaluated
 from .driver import Outcome, Run, follow, leave, mark, stop_at, take_back
+from .status import Failure
 from .storage import Storage
 
 RTOL = 1e-6  # of `method="auto"` if none is given
@@ -52,6 +53,14 @@ _STARTING = 20
 # joints, and kept on disk. A run is charged with the share of one in five hundred.
 _COMPILING = 2000
 _INCREMENT = 1e-7  # of positions and velocities in difference quotients, relative
+
+# Failures that another method may not meet.
+_UNSUITED = (
+    Failure.TOO_SMALL,
+    Failure.NOT_FINITE,
+    Failure.BLOWN_UP,
+    Failure.NOT_CONVERGED,
+)
 
 
 @dataclass(frozen=True)
@@ -232,7 +241,7 @@ def drive(run: Run, storage: Storage | None, state: Any = None) -> Outcome:
         if not auto.due and (state is None or auto.left > 0):
             outcome = follow(run, *auto.pair, resumed=state, storage=storage, pause=auto)
             state = outcome.state
-            if outcome.kind == "failure" and outcome.code in (0, 1, 2, 3) and _other(run, auto):
+            if outcome.kind == "failure" and outcome.code in _UNSUITED and _other(run, auto):
                 continue
             if outcome.kind != "pause":
                 return outcome

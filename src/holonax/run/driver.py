@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -21,22 +21,24 @@ from ..system.base import System
 from . import loop
 from .control import Saved
 from .dense_output import DenseOutput
-from .events import ENDLESS, NOT_FINITE, Wrong, happen, wrong_side
+from .events import Wrong, happen, wrong_side
 from .jumps import jumps_between
 from .request import Progress, Request
+from .status import Failure
 from .storage import Storage
 
 _BUFFER = 2**21  # entries of the buffer of saved states in one segment
 _SECONDS = 0.1  # how long a segment should take
 _REPORT = 0.5  # seconds between reports of progress
 _FAST = 50  # times at which events may follow upon each other within a millionth of a second
+_UNSOLVED = (Failure.NONE, Failure.NOT_FINITE, Failure.NOT_CONVERGED)  # by a quick solver
 _SAME_TIME = 100  # events at one and the same time before that is called endless
 
 
 @dataclass
 class Outcome:
-    """How a run ended: `kind` is "end", "event", "rest", "failure", "interrupt", or "pause", with
-    the state of the loop to go on from."""
+    """How a run ended: `kind` is "end", "event", "rest", "failure" (`code` is the number of a
+    `Failure`), "interrupt", or "pause", with the state of the loop to go on from."""
 
     kind: str
     t: float
@@ -186,8 +188,7 @@ def _happen(run: Run, found: np.ndarray | None) -> Outcome | None:
         run.occurrences += done.occurrences
         run.states.jump |= bool(done.occurrences)
         if done.wrong is not None:
-            code, name, number = done.wrong
-            return Outcome("failure", run.t, run.t, code, name, number=number)
+            return _stopped(run, *done.wrong)
         if done.terminal or done.rest:
             kind, name = ("event", done.terminal) if done.terminal else ("rest", done.rest)
             return Outcome(kind, run.t, name=name)
@@ -195,7 +196,12 @@ def _happen(run: Run, found: np.ndarray | None) -> Outcome | None:
         if not np.any(which):
             run.settled = True
             return None
-    return Outcome("failure", run.t, run.t, ENDLESS, events[int(np.argmax(which))].name)
+    return _stopped(run, Failure.EVENT_ENDLESS, events[int(np.argmax(which))].name)
+
+
+def _stopped(run: Run, failure: int, name: str = "", number: float = 0.0) -> Outcome:
+    """A failure at the run's present state, of the event `name` if any."""
+    return Outcome("failure", run.t, run.t, int(failure), name, number=number)
 
 
 def _endless(run: Run) -> Outcome | None:
@@ -204,7 +210,7 @@ def _endless(run: Run) -> Outcome | None:
     near = 1e-6 * (1 + abs(run.t))
     if len(last) < _FAST or run.t - last[0].t > near or len({e.t for e in last}) < _FAST:
         return None
-    return Outcome("failure", run.t, run.t, ENDLESS, last[-1].name)
+    return _stopped(run, Failure.EVENT_ENDLESS, last[-1].name)
 
 
 def _last(run: Run, formulation: Any, integrator: Any, ended: Outcome) -> Outcome:
@@ -383,7 +389,7 @@ class _Stretch:
         """Where the equations of a step could not be solved: the system with a slower and safer
         solver for them, if there is one."""
         formulation, _ = self.method
-        if not formulation.has_structure or int(self.state.solver.code) not in (0, 1, 3):
+        if not formulation.has_structure or int(self.state.solver.code) not in _UNSOLVED:
             return None
         return self.run.system.sturdier()
 
@@ -405,8 +411,7 @@ class _Stretch:
         self._check_contacts()
         if self.wrong is not None:
             run.states.last(run.ticks, state.y)
-            code, name, number = self.wrong
-            return Outcome("failure", run.t, run.t, code, name, number=number), None
+            return _stopped(run, *self.wrong), None
         happened = self.event and not self.failed
         found = np.asarray(state.steps.watch.found) if happened else np.zeros(0, bool)
         terminal = any(e.terminal for e, here in zip(request.events, found) if here)
@@ -415,13 +420,14 @@ class _Stretch:
             run.states.last(run.ticks, state.y)
         if self.failed:
             tried = request.clock.time(self.tried)
-            return Outcome("failure", run.t, tried, int(state.solver.code)), None
+            failure = Failure(int(state.solver.code)) or Failure.TOO_SMALL
+            return replace(_stopped(run, failure), t_tried=tried), None
         if happened:
             watch = state.steps.watch
             run.signs = np.stack([np.asarray(watch.signs), np.asarray(watch.bands)])
             if np.any(watch.bad):
                 name = request.events[int(np.argmax(watch.bad))].name
-                return Outcome("failure", run.t, run.t, NOT_FINITE, name), None
+                return _stopped(run, Failure.EVENT_NOT_FINITE, name), None
             return Outcome("event", run.t), found
         return Outcome("end" if ended else "interrupt", run.t), None
 
@@ -486,7 +492,7 @@ def _pass_break(run: Run, before: float) -> Outcome | None:
     beside = np.array([before, np.nextafter(run.t, np.inf)])
     jumped, kinked = jumps_between(run.system, beside, run.q)
     if jumped.any():
-        return Outcome("failure", run.t, run.t, 7)
+        return _stopped(run, Failure.JUMPED)
     if kinked.any():
         q, v = (np.asarray(x)[None] for x in (run.q, run.v))
         run.v = on_constraints(run.system, (False, True), beside[1:], q, v)[1][0]

@@ -12,19 +12,54 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._messages import listed
-from ..integrator.base import BLOW_UP
 from ..start.diagnosis import DENSE_LIMIT, picked
 from ..system.base import System
 from ..system.evaluation import Evaluation, evaluated
 from .auto import linearised
-from .events import ENDLESS, JAMMED, NOT_FINITE, SPOILT, WRONG_SIDE
 from .jumps import jumps_between
+from .status import Failure
 
 # A constraint whose unit row is this close to a combination of the others is about to depend on
 # them: accelerations there are uncertain by rounding over its square.
 _NEARLY_DEPENDENT = 1e-3
 _UNSTABLE = 2.0  # steps times rate of the fastest motion up to which explicit methods are stable
 _VIOLATED = 1e-3  # [m or rad], far beyond what a method leaves of a constraint
+
+
+# The status of a run whose step failed for no reason that can be found, and what may help.
+_SHORTER = "Try a smaller dt, or rtol so that steps are chosen by their error"
+_ADVICE = {
+    Failure.TOO_SMALL: (
+        "step too small",
+        "Look for a force that jumps or has no bound near this time (make it an event), raise "
+        "rtol, or use an implicit method if the system is stiff",
+    ),
+    Failure.NOT_CONVERGED: ("not converged", _SHORTER),
+    Failure.LOST_BRANCH: ("lost branch", _SHORTER),
+    Failure.BLOWN_UP: (
+        "blow-up",
+        "Try a smaller dt, an implicit method, or a formulation that holds the constraints",
+    ),
+    Failure.NOT_FINITE: (
+        "non-finite",
+        "Try a smaller dt, or look for an overflow in a user function near this time",
+    ),
+}
+_EVENT_ADVICE = {
+    Failure.EVENT_SPOILT: "Look at what the event changes",
+    Failure.EVENT_ENDLESS: (
+        "Make it a contact, change=hx.Impact(...), let it end the run (terminal=True), or engage a "
+        "joint that holds from then on"
+    ),
+    Failure.EVENT_NOT_FINITE: (
+        "Look at it for a division by zero, a root or logarithm of a negative number"
+    ),
+    Failure.EVENT_WRONG_SIDE: (
+        "Start on the open side (falling: function above zero), look at what other events change, "
+        "or use a change of your own instead of hx.Impact for what may be passed"
+    ),
+    Failure.EVENT_JAMMED: "Let a driver not press into it, or put a spring between",
+}
 
 
 class Reason(NamedTuple):
@@ -51,86 +86,41 @@ def explain(
 ) -> Reason:
     """What stopped a run at the last good state (t, q, v), in the attempt of a `step` [s].
 
-    `code` is that of `SolverStatus`, or 0 for a step that became too small.
+    `code` is the number of the `Failure`.
     """
+    failure = Failure(code)
     for time, ahead in ((t, None), (t + step, step * v)):
         found = _not_finite(system, q, v, time, ahead)
         if found is not None:
             return found
-    if code in (0, 6, 7):
-        found = _jumping(system, q, t, step, code)
+    if failure in (Failure.TOO_SMALL, Failure.LOST_BRANCH, Failure.JUMPED):
+        found = _jumping(system, q, t, step, failure)
         if found is not None:
             return found
     if v.shape[0] <= DENSE_LIMIT:
         found = _dependent(system, start, q, v, t)
         if found is not None:
             return found
-    if code in (1, 2, 6) and _is_explicit(integrator) and v.shape[0] <= DENSE_LIMIT:
+    grown = failure in (Failure.NOT_FINITE, Failure.BLOWN_UP)
+    far = grown or failure is Failure.LOST_BRANCH
+    if far and _is_explicit(integrator) and v.shape[0] <= DENSE_LIMIT:
         found = _stiff(system, start, step, integrator)
         if found is not None:
             return found
     found = _violated(system, q, v, t)
-    if found is not None and code in (1, 2):
+    if found is not None and grown:
         return found
-    fastest = _fastest(system, v)
-    if code == 0:
-        return Reason(
-            "step too small",
-            f"the error control asked for a step too small for the time to notice; {fastest}",
-            "Look for a force that jumps or has no bound near this time (make it an event), raise "
-            "rtol, or use an implicit method if the system is stiff",
-        )
-    if code == 3:
-        return Reason(
-            "not converged",
-            f"the iteration for the equations of the step did not converge; {fastest}",
-            "Try a smaller dt, or rtol so that steps are chosen by their error",
-        )
-    if code == 6:
-        return Reason(
-            "lost branch",
-            "the projection onto the constraints turned the velocities around: the step is too "
-            "long for the motion, or ends near a configuration where branches of it meet; "
-            f"{fastest}",
-            "Try a smaller dt, or rtol so that steps are chosen by their error",
-        )
-    if code == 2:
-        return Reason(
-            "blow-up",
-            f"the solution blew up (a component above {BLOW_UP:g}); {fastest}",
-            "Try a smaller dt, an implicit method, or a formulation that holds the constraints",
-        )
-    return Reason(
-        "non-finite",
-        f"the state became non-finite (NaN or infinity); {fastest}",
-        "Try a smaller dt, or look for an overflow in a user function near this time",
-    )
+    # a jump that cannot be found again: what is left to say is that of a state without value
+    status, advice = _ADVICE.get(failure, _ADVICE[Failure.NOT_FINITE])
+    named = failure if failure in _ADVICE else Failure.NOT_FINITE
+    return Reason(status, f"{named.sentence}; {_fastest(system, v)}", advice)
 
 
 def explain_event(code: int, number: float) -> tuple[str, str]:
     """What an event did that ended a run, and advice."""
-    return {
-        SPOILT: ("made the state non-finite", "Look at what the event changes"),
-        ENDLESS: (
-            "followed upon itself without end, as if it had come to rest there",
-            "Make it a contact, change=hx.Impact(...), let it end the run (terminal=True), or "
-            "engage a joint that holds from then on",
-        ),
-        NOT_FINITE: (
-            "has a function that is not finite (NaN or infinity) there",
-            "Look at it for a division by zero, a root or logarithm of a negative number",
-        ),
-        WRONG_SIDE: (
-            f"is a contact, but its gap is on the wrong side of zero, by {number:.3g}",
-            "Start on the open side (falling: function above zero), look at what other events "
-            "change, or use a change of your own instead of hx.Impact for what may be passed",
-        ),
-        JAMMED: (
-            "is a contact that no impulse or force can keep from closing: it contradicts a joint, "
-            "a driver or another contact",
-            "Let a driver not press into it, or put a spring between",
-        ),
-    }[code]
+    failure = Failure(code)
+    by = f", by {number:.3g}" if failure is Failure.EVENT_WRONG_SIDE else ""
+    return failure.sentence + by, _EVENT_ADVICE[failure]
 
 
 def _not_finite(system: System, q: Any, v: Any, t: float, ahead: Any) -> Reason | None:
@@ -249,11 +239,11 @@ def _stiff(system: System, start: Any, step: float, integrator: Any) -> Reason |
     )
 
 
-def _jumping(system: System, q: Any, t: float, step: float, code: int) -> Reason | None:
+def _jumping(system: System, q: Any, t: float, step: float, failure: Failure) -> Reason | None:
     """The constraint that jumps between the last good state and the end of the step."""
     times = np.array([np.nextafter(t, -np.inf), t + step])
     jumped, kinked = jumps_between(system, times, q)
-    if not jumped.any() and code == 0:
+    if not jumped.any() and failure is Failure.TOO_SMALL:
         return None
     kind, found = ("position", jumped) if jumped.any() else ("velocity", kinked)
     if not found.any():

@@ -19,7 +19,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from ..formulation.base import StepContext
+from ..problem import StepContext
 from ..system.base import Array, System
 from ..system.evaluation import evaluated
 

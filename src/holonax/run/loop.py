@@ -20,7 +20,7 @@ import numpy as np
 from .._memory import Memory
 from .._parts import Parts
 from ..compiler import native
-from ..formulation import StepContext
+from ..problem import StepContext
 from ..system.base import Array, System
 from ..system.timed import TimedSystem
 from .control import Absolute, EqualSteps, ErrorControl, Saved, StepControl, StepsState, Tolerance

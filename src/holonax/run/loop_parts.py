@@ -13,12 +13,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ..formulation.base import Formulation, StepContext, stabilized
-from ..integrator.base import BLOW_UP, SolverStatus
+from ..formulation.base import Formulation
+from ..problem import StepContext, stabilized
 from ..result.interpolation import levels_held
 from ..system.base import Array
 from .control import EqualSteps, ErrorControl, StepsState, interval
 from .jumps import constraint_jumps, unexplained_change
+from .status import BLOW_UP, Failure, SolverStatus
 
 # Velocities below this (SI units) may be turned around by rounding.
 _SLOW = 1e-8
@@ -104,17 +105,18 @@ class StabilizedSolver(diffrax.AbstractSolver):
         solution = y1[:4]  # a large condition number is no blow-up
         size = jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0) for x in solution]))
         good = jnp.logical_and(size < BLOW_UP, solved)  # false for NaN as well
-        code = jnp.where(jnp.isfinite(size), jnp.where(solved, 2, 3), 1)
+        unsolved = jnp.where(solved, int(Failure.BLOWN_UP), int(Failure.NOT_CONVERGED))
+        code = jnp.where(jnp.isfinite(size), unsolved, int(Failure.NOT_FINITE))
         # A projection that turns the velocities around has lost the branch the motion was on.
         speed = jnp.maximum(jnp.max(jnp.abs(y0[1])), jnp.max(jnp.abs(moved[1])))
         lost = jnp.max(jnp.abs(v - moved[1])) > 0.5 * speed + _SLOW
-        code = jnp.where(good & lost, 6, jnp.where(good, 0, code))
+        code = jnp.where(good & lost, int(Failure.LOST_BRANCH), jnp.where(good, 0, code))
         good = good & ~lost
         moving = context.system.moving_constraints(q.shape[0]) is not None
         held = levels_held(self.formulation, self.solver) if moving else (True, True)
         if moving:
             jumped = constraint_jumps(context, t0, t1, y0[0], held)
-            code, good = jnp.where(jumped, 7, code), good & ~jumped
+            code, good = jnp.where(jumped, int(Failure.JUMPED), code), good & ~jumped
         y1 = jax.tree.map(lambda new, old: jnp.where(good, new, old), y1, y0)
         if "y1" in dense:
             dense = {**dense, "y1": y1}

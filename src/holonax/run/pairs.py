@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from .. import formulation as formulations
@@ -19,6 +20,17 @@ def is_legal(formulation: Any, integrator: Any) -> bool:
     # through its class: equinox makes a module of a bound method, which takes longer than the rest
     method = type(integrator)
     return formulation.kind in method.accepts and not method.refusal(integrator, formulation)
+
+
+@cache
+def _made(name: str, *options: Any) -> Any:
+    """An integrator by the name of its class, made once."""
+    return getattr(integrators, name)(*options)
+
+
+def default_integrator(formulation: Formulation) -> Any:
+    """The integrator of a formulation where none is given."""
+    return _made(*type(formulation).default_integrator)
 
 
 def check_pair(formulation: Any, integrator: Any) -> None:

@@ -29,7 +29,7 @@ from .control import StepControl, Tolerance
 from .driver import Outcome, Run, follow, new_run
 from .events import Event, as_events, check_events
 from .failure import explain, explain_event
-from .pairs import check_pair, is_legal
+from .pairs import check_pair, default_integrator, is_legal
 from .request import Progress, Request
 from .scale import absolute, described
 from .storage import Folder, Storage, checked_path, load
@@ -138,7 +138,7 @@ def simulate(
     formulation = _usual()[0] if formulation is None else formulation
     if integrator is None and isinstance(formulation, Formulation):
         explicit = rtol is not None and is_legal(formulation, _usual()[1])
-        integrator = _usual()[1] if explicit else type(formulation).default_integrator(formulation)
+        integrator = _usual()[1] if explicit else default_integrator(formulation)
     check_pair(formulation, integrator)
     t_end = finite_number("simulate", "t_end", t_end)
     rtol = _tolerance(integrator, dt, rtol, atol, control)

@@ -18,13 +18,14 @@ from jax import Array, lax
 from jax.core import Tracer
 
 from .._messages import shown
-from ..formulation import Formulation, PostStabilized, StepContext
+from ..formulation import Formulation, PostStabilized
 from ..integrator import Dopri5
+from ..problem import StepContext
 from ..start.consistent import Start
 from ..system.base import System
 from .control import StepControl
 from .loop import Loop, LoopState, Method, Settings, begun
-from .pairs import check_pair, is_legal
+from .pairs import check_pair, default_integrator, is_legal
 
 Adjoint = Literal["reverse", "forward"]
 
@@ -131,7 +132,7 @@ def _pair(
     integrator = given
     if given is None and isinstance(formulation, Formulation):
         explicit = rtol is not None and is_legal(formulation, Dopri5())
-        integrator = Dopri5() if explicit else formulation.default_integrator()
+        integrator = Dopri5() if explicit else default_integrator(formulation)
     check_pair(formulation, integrator)
     method: Any = type(integrator)
     name = method.__name__

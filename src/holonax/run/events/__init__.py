@@ -7,11 +7,6 @@ the loop runs, `contact` decides what contacts do at one instant, `happen` puts 
 from .check import as_events, check_events
 from .event import Event, Impact
 from .happen import (
-    ENDLESS,
-    JAMMED,
-    NOT_FINITE,
-    SPOILT,
-    WRONG_SIDE,
     Happened,
     Wrong,
     happen,
@@ -20,11 +15,6 @@ from .happen import (
 from .watch import Watch, WatchState
 
 __all__ = [
-    "ENDLESS",
-    "JAMMED",
-    "NOT_FINITE",
-    "SPOILT",
-    "WRONG_SIDE",
     "Event",
     "Happened",
     "Impact",

@@ -9,24 +9,24 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...compiler import native
-from ...formulation import CoordinateProjection, StepContext
+from ...formulation import CoordinateProjection
+from ...problem import StepContext
 from ...result.states import Occurrence
 from ...start.diagnosis import DENSE_LIMIT, diagnose
 from ...system.base import Array, System
 from ...system.held import HeldSystem
+from ..status import Failure
 from .contact import Contacts, View, moved, view
 from .event import Event
 
-# Why events end a run, beside the codes of steps that fail.
-SPOILT, ENDLESS, NOT_FINITE, WRONG_SIDE, JAMMED = 4, 5, 7, 8, 9
 _EPS = float(np.finfo(float).eps)
 _DEEP = 10.0  # how far beyond its slack a gap is on the wrong side
 
 
 class Wrong(NamedTuple):
-    """Why a run cannot go on: a code of `failure.explain_event`, the event's name, and a number."""
+    """Why a run cannot go on: the failure, the event's name, and a number."""
 
-    code: int
+    failure: Failure
     name: str
     number: float = 0.0
 
@@ -132,7 +132,7 @@ class _Instant:
             self.q, self.v = _changed(event, self.base, self.time, q, v)
             if not (np.all(np.isfinite(self.q)) and np.all(np.isfinite(self.v))):
                 self.q, self.v = q, v
-                return Wrong(SPOILT, event.name)
+                return Wrong(Failure.EVENT_SPOILT, event.name)
         if not event.is_contact:
             self.record(event, q, v, "event")
         return None
@@ -192,7 +192,9 @@ def happen(
 def _undefined(events: tuple[Event, ...], seen: View) -> Wrong | None:
     """The first event whose function has no value here."""
     bad = ~np.isfinite(seen.values)
-    return Wrong(NOT_FINITE, events[int(np.argmax(bad))].name) if np.any(bad) else None
+    return (
+        Wrong(Failure.EVENT_NOT_FINITE, events[int(np.argmax(bad))].name) if np.any(bad) else None
+    )
 
 
 class _Settled(NamedTuple):
@@ -225,7 +227,7 @@ def _settle(
     deep = contacts.gap < -_DEEP * contacts.slack
     if np.any(deep):
         worst = int(np.argmin(np.where(deep, contacts.gap, 0.0)))
-        wrong = Wrong(WRONG_SIDE, gaps[worst].name, float(-contacts.gap[worst]))
+        wrong = Wrong(Failure.EVENT_WRONG_SIDE, gaps[worst].name, float(-contacts.gap[worst]))
         return _Settled(seen, sides, np.zeros(at.size), wrong=wrong)
     q, v = now.q, now.v
     step, depth = contacts.way_out(), np.zeros(at.size)
@@ -237,7 +239,7 @@ def _settle(
     result = contacts.impact(np.array([float(e.change.restitution) for e in gaps]), depth)
     first = gaps[int(np.argmax(contacts.closed))].name
     if result is None:
-        return _Settled(seen, sides, np.zeros(at.size), wrong=Wrong(JAMMED, first))
+        return _Settled(seen, sides, np.zeros(at.size), wrong=Wrong(Failure.EVENT_JAMMED, first))
     change, impulses = result
     if np.any(impulses > 0):
         now.v = np.asarray(v) + change
@@ -246,7 +248,7 @@ def _settle(
     opened = np.array([e.name in now.before for e in gaps]) & which[at]
     stays = contacts.resting(opened)
     if stays is None:
-        return _Settled(seen, sides, np.zeros(at.size), wrong=Wrong(JAMMED, first))
+        return _Settled(seen, sides, np.zeros(at.size), wrong=Wrong(Failure.EVENT_JAMMED, first))
     _hold(now, gaps, sides, stays, systems)
     struck = (impulses > 0) | (which[at] & ~opened)
     _record(now, gaps, q, v, struck, stays)
@@ -361,5 +363,7 @@ def wrong_side(
         beyond = -sides * gap - 20 * reach * allowed
         if np.any(beyond > 0):
             i = int(np.argmax(np.max(beyond, axis=0)))
-            return Wrong(WRONG_SIDE, watched[i].name, float(np.max(-sides[i] * gap[:, i])))
+            return Wrong(
+                Failure.EVENT_WRONG_SIDE, watched[i].name, float(np.max(-sides[i] * gap[:, i]))
+            )
     return None

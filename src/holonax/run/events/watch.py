@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...formulation import StepContext
+from ...problem import StepContext
 from ...result.interpolation import between
 from ...system.base import Array, System
 from ...system.held import HeldSystem

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...integrator.base import FullState
+from ...problem import FullState
 from .container import Spoilt, StorageError, packed, unpacked
 from .folder import Folder
 
