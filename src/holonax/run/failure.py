@@ -36,6 +36,7 @@ _ADVICE = {
     ),
     Failure.NOT_CONVERGED: ("not converged", _SHORTER),
     Failure.LOST_BRANCH: ("lost branch", _SHORTER),
+    Failure.JUMPED: ("constraint jump", _SHORTER),
     Failure.BLOWN_UP: (
         "blow-up",
         "Try a smaller dt, an implicit method, or a formulation that holds the constraints",
@@ -110,10 +111,8 @@ def explain(
     found = _violated(system, q, v, t)
     if found is not None and grown:
         return found
-    # a jump that cannot be found again: what is left to say is that of a state without value
-    status, advice = _ADVICE.get(failure, _ADVICE[Failure.NOT_FINITE])
-    named = failure if failure in _ADVICE else Failure.NOT_FINITE
-    return Reason(status, f"{named.sentence}; {_fastest(system, v)}", advice)
+    status, advice = _ADVICE[failure]
+    return Reason(status, f"{failure.sentence}; {_fastest(system, v)}", advice)
 
 
 def explain_event(code: int, number: float) -> tuple[str, str]:

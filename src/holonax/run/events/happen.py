@@ -192,9 +192,9 @@ def happen(
 def _undefined(events: tuple[Event, ...], seen: View) -> Wrong | None:
     """The first event whose function has no value here."""
     bad = ~np.isfinite(seen.values)
-    return (
-        Wrong(Failure.EVENT_NOT_FINITE, events[int(np.argmax(bad))].name) if np.any(bad) else None
-    )
+    if not np.any(bad):
+        return None
+    return Wrong(Failure.EVENT_NOT_FINITE, events[int(np.argmax(bad))].name)
 
 
 class _Settled(NamedTuple):
@@ -363,7 +363,6 @@ def wrong_side(
         beyond = -sides * gap - 20 * reach * allowed
         if np.any(beyond > 0):
             i = int(np.argmax(np.max(beyond, axis=0)))
-            return Wrong(
-                Failure.EVENT_WRONG_SIDE, watched[i].name, float(np.max(-sides[i] * gap[:, i]))
-            )
+            depth = float(np.max(-sides[i] * gap[:, i]))
+            return Wrong(Failure.EVENT_WRONG_SIDE, watched[i].name, depth)
     return None
