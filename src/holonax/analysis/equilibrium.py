@@ -24,7 +24,7 @@ from ..start.diagnosis import unique
 from ..system.base import Array, System
 from .checks import as_start, check_system, is_traced, known, unit
 from .statics import Found, Problem, search
-from .tangent import Tangent
+from .tangent_space import Tangent
 
 _NEUTRAL = 1e-9  # stiffness that counts as none, relative to the largest
 _METHODS = ("newton", "relaxation")

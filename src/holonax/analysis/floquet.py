@@ -31,7 +31,7 @@ from ..system.places import rotations
 from .checks import as_start, check_system, is_traced, known_rank
 from .linearization import holonomic_rows
 from .steady import skew
-from .tangent import Tangent
+from .tangent_space import Tangent
 from .variation import Bases, Variation, allowed, variation
 
 _FEWEST, _MOST = 32, 8192  # steps in a period

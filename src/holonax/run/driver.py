@@ -237,8 +237,8 @@ class _Stretch:
         self.run, self.request, self.method = run, request, (formulation, integrator)
         self.leg = _leg(run, formulation, integrator)
         control = None if request.tolerance is None else request.control
-        self.program = loop.Program(
-            loop.Method(run.system, formulation, integrator, control, request.events)
+        self.program = loop.CompiledLoop(
+            loop.Setup(run.system, formulation, integrator, control, request.events)
         )
         run.limit = max(run.limit, _steps_in_a_segment(self.program.speed))
         self.size = _segment_size(run)

@@ -29,7 +29,7 @@ from .events import Event, Watch
 traces = {"segment": 0}
 
 
-class Method(NamedTuple):
+class Setup(NamedTuple):
     """What the loop is made of and stays the same over a run; `control` is None for equal steps."""
 
     system: System
@@ -66,7 +66,7 @@ class LoopState(NamedTuple):
     steps: StepsState
 
 
-class Counts(NamedTuple):
+class SegmentCounts(NamedTuple):
     """How a segment went: where it ended, the steps tried, rejected and saved, and how it ended."""
 
     t: Any
@@ -80,7 +80,7 @@ class Counts(NamedTuple):
 
 class Segment(NamedTuple):
     """What one call of the compiled program returns: rows (t, y...) of saved states, the state it
-    ended with, and its `Counts` as a vector."""
+    ended with, and its `SegmentCounts` as a vector."""
 
     rows: Any
     state: LoopState
@@ -97,7 +97,7 @@ def _parts():
 class Loop:
     """A method with the numbers of a run, as diffrax takes it."""
 
-    def __init__(self, method: Method, settings: Settings, differentiable: bool = False):
+    def __init__(self, method: Setup, settings: Settings, differentiable: bool = False):
         parts = _parts()
         dt, self.first, rtol = settings.numbers
         adaptive = method.control is not None
@@ -120,7 +120,7 @@ class Loop:
         self.watch = Watch(method.events, settings.signs) if method.events else None
 
 
-def begun(loop: Loop, method: Method, t: Array, q: Array, v: Array) -> LoopState:
+def begun(loop: Loop, method: Setup, t: Array, q: Array, v: Array) -> LoopState:
     """The first state of the method, of its solver and of the control of its steps."""
     solver, rule, terms = loop.solver, loop.rule, loop.terms
     context = loop.context._replace(formulation=method.formulation)
@@ -138,7 +138,7 @@ def begun(loop: Loop, method: Method, t: Array, q: Array, v: Array) -> LoopState
 
 
 def _advance(
-    method: Method, settings: Settings, state: LoopState, limit: Array, every: int, size: int
+    method: Setup, settings: Settings, state: LoopState, limit: Array, every: int, size: int
 ) -> Segment:
     """At most `limit` steps that are kept, and at most to the last knot.
 
@@ -171,7 +171,7 @@ def _advance(
     results, how = diffrax.RESULTS, solution.result
     finished, event = how == results.successful, how == results.event_occurred
     more = how == results.max_steps_reached
-    counts = Counts(
+    counts = SegmentCounts(
         t=times[0],
         taken=solution.stats["num_steps"],
         rejected=solution.stats["num_rejected_steps"],
@@ -197,8 +197,8 @@ def _advance(
 def _compiled(system: Hashable, rest: Hashable) -> tuple[Any, Any]:
     """`begun` and `_advance` for methods of one structure, as functions of their arrays."""
 
-    def method(arrays: Any) -> Method:
-        return Method(Parts.joined(arrays[0], system), *Parts.joined(arrays[1], rest))
+    def method(arrays: Any) -> Setup:
+        return Setup(Parts.joined(arrays[0], system), *Parts.joined(arrays[1], rest))
 
     def begin(arrays: Any, *given: Any) -> LoopState:
         settings, *start = given
@@ -223,10 +223,10 @@ class _Prepared:
 _prepared: Memory[_Prepared] = Memory(16)
 
 
-class Program:
+class CompiledLoop:
     """The compiled loop of a method; a system is taken apart for it once, not in each run."""
 
-    def __init__(self, method: Method):
+    def __init__(self, method: Setup):
         others = Parts.of(method[1:])
 
         def prepared() -> _Prepared:
@@ -252,7 +252,7 @@ class Program:
 
     def advance(
         self, settings: Settings, state: LoopState, limit: Any, every: int, size: int
-    ) -> tuple[Segment, Counts]:
+    ) -> tuple[Segment, SegmentCounts]:
         """At most `limit` steps that are kept; see `_advance`."""
         segment = self._parts.advance(self._arrays, settings, state, limit, every, size)
-        return segment, Counts(*np.asarray(segment.counts).tolist())
+        return segment, SegmentCounts(*np.asarray(segment.counts).tolist())

@@ -24,7 +24,7 @@ from ..problem import StepContext
 from ..start.consistent import Start
 from ..system.base import System
 from .control import StepControl
-from .loop import Loop, LoopState, Method, Settings, begun
+from .loop import Loop, LoopState, Settings, Setup, begun
 from .pairs import check_pair, default_integrator, is_legal
 
 Adjoint = Literal["reverse", "forward"]
@@ -94,7 +94,7 @@ def trajectory(
     if isinstance(start, Start) and start.redundant:
         system = system.with_redundant_constraints()
     control = None if rtol is None else StepControl(dt_max=np.inf)
-    method = Method(system, formulation, integrator, control, ())
+    method = Setup(system, formulation, integrator, control, ())
     knots = _knots(times)
     room = _room(max_steps, knots, dt, rtol)
     knots = jnp.asarray(knots)

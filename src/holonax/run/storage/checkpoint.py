@@ -22,7 +22,7 @@ from .container import StorageError, packed
 from .folder import Folder, reason, remedy
 from .identity import traced
 from .record import Writer
-from .states import StateFiles
+from .state_files import StateFiles
 
 KIND = "checkpoint"
 _MANY = 2**16  # states that are kept in memory, of a run that writes them to files

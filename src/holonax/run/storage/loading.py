@@ -17,10 +17,10 @@ from .container import Content, Spoilt, StorageError, unpacked
 from .folder import Folder, reason, remedy
 from .identity import traced
 from .record import Missing, Reader, Record, Writer, differences
-from .states import StateFiles
+from .state_files import StateFiles
 
 
-class Loaded(NamedTuple):
+class LoadedRun(NamedTuple):
     """A run to go on with; `outcome` is None unless it has ended."""
 
     storage: Storage
@@ -30,7 +30,7 @@ class Loaded(NamedTuple):
     outcome: Any
 
 
-def load(folder: Folder, given: dict[str, Any]) -> Loaded:
+def load(folder: Folder, given: dict[str, Any]) -> LoadedRun:
     """The run whose checkpoints are in a directory, which is locked from then on.
 
     `given` are those of `PARTS` that the caller gives again.
@@ -65,7 +65,7 @@ def _lock(folder: Folder) -> OSError | None:
     return None
 
 
-def _loaded(folder: Folder, given: dict[str, Any]) -> Loaded:
+def _loaded(folder: Folder, given: dict[str, Any]) -> LoadedRun:
     content, files, parts = _newest(folder)
     said = content.said
     try:
@@ -88,7 +88,7 @@ def _loaded(folder: Folder, given: dict[str, Any]) -> Loaded:
     storage.kept = len(parts)
     run.began = time.perf_counter()
     run.compiled_before = counts.so_far
-    return Loaded(storage, run, method, state, outcome)
+    return LoadedRun(storage, run, method, state, outcome)
 
 
 # -- files -------------------------------------------------------------------------------------
