@@ -12,7 +12,7 @@ import numpy as np
 
 from .._arguments import choice
 from .._messages import listed, shown
-from .._numbers import as_array, namespace, stacked
+from .._numbers import as_array, is_traced, namespace, real, stacked
 from ..signals import check_breaks
 from ..system.assembly import BodySet
 from ..system.elements import Group, Table, group_rows
@@ -290,7 +290,7 @@ class Model(AnalysisMethods):
             given = getattr(item, field)
             if isinstance(given, tuple) and field != "bodies":
                 raise ModelError(
-                    f"{item.owner}: {field}={shown(given)} is not one body. Give a body or its name."
+                    f"{item.owner}: {field}={shown(given)} is not one body. Give one, or its name."
                 )
             if isinstance(given, tuple):
                 names[field] = tuple(self._name_of(item, x) for x in given)
@@ -408,7 +408,8 @@ class Model(AnalysisMethods):
 
 
 def _gravity(given: Any) -> np.ndarray:
-    size = len(given) if hasattr(given, "__len__") else 0
+    known = as_array(given) if is_traced(given) else real(given)
+    size = known.size if known is not None and known.ndim == 1 else 0
     if size not in (2, 3):
         raise ModelError(
             f"Model: gravity={shown(given)} must have two or three components [m/s^2], such as "
