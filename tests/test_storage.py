@@ -205,7 +205,7 @@ def test_another_number_is_refused_and_named(tmp_path):
     system = crank()
     start = hx.consistent(system, q=[0.9851, -0.5236, 0.4256, 0.1], hold=[0])
     whole = hx.simulate(system, start, 0.5, dt=1e-2, checkpoint=tmp_path / "run")
-    with pytest.raises(hx.StorageError, match=r"parameters\['g'\] is 1.62, it was 10.0"):
+    with pytest.raises(hx.StorageError, match=r"system.p\['g'\] is 1.62, it was 10.0"):
         hx.resume(tmp_path / "run", system=crank(g=1.62))
     with pytest.raises(hx.StorageError, match=r"something else.*constraint"):
         hx.resume(tmp_path / "run", system=crank(r=0.31))

@@ -93,3 +93,24 @@ def class_named(name: str) -> type:
     if not isinstance(found, type) or name_of(found) != name:
         raise Undescribed(name)
     return found
+
+
+_RULES = ("residual", "planar_residual")
+
+
+def rule_name(function: Any) -> str:
+    """What `rule_named` finds the residual of a joint of ours by; `Undescribed` for others."""
+    owner, _, name = getattr(function, "__qualname__", "").rpartition(".")
+    path = f"{getattr(function, '__module__', '')}:{owner}.{name}"
+    if rule_named(path) is not function:
+        raise Undescribed(path)
+    return path
+
+
+def rule_named(path: str) -> Any:
+    """The residual of a joint of ours, the only functions that are found by name."""
+    owner, _, name = path.rpartition(".")
+    rule = vars(class_named(owner)).get(name) if name in _RULES else None
+    if not isinstance(rule, staticmethod):
+        raise Undescribed(path)
+    return rule.__func__

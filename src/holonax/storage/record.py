@@ -1,10 +1,10 @@
 """Objects as plain data: lists, words, numbers and arrays, for a file that cannot run code.
 
 Named tuples, dataclasses and equinox modules of this package are written as the name of their class
-and their fields, and made again without calling anything. An object that occurs twice is written
-once, so that it is one object again. What else there is (functions, and classes and objects of the
-user's own) is left out: it belongs to a `part` of what the caller has given, and is taken from
-there by its number when the run is resumed.
+and their fields, residuals of our joints as their names, and made again without calling anything.
+An object that occurs twice is written once, so that it is one object again. What else there is
+(functions, and classes and objects of the user's own) is left out: it belongs to a `part` of what
+the caller has given, and is taken from there by its number when the run is resumed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..compiler.trees import Undescribed, class_named, name_of
+from ..compiler.trees import Undescribed, class_named, name_of, rule_name, rule_named
 from .container import Spoilt
 
 _NUMBERS = "biufc"
@@ -102,7 +102,10 @@ class Writer:
             named = self._class(x)
             return {"class": named} if isinstance(named, str) else named
         if not dataclasses.is_dataclass(kind):
-            return self._leave_out(x)
+            try:
+                return {"rule": rule_name(x)}
+            except Undescribed:
+                return self._leave_out(x)
         made, objects = self.made[self._part], self.record.objects[self._part]
         node = self._known[id(x)] = {"object": [self._part, len(made)]}
         made.append(x)
@@ -183,6 +186,8 @@ class Reader:
                 return self._sequence(kind, items)
             case {"class": str(name), **rest} if not rest:
                 return class_named(name)
+            case {"rule": str(name), **rest} if not rest:
+                return rule_named(name)
             case {"given": [str(part), int(k)], **rest} if rest.keys() <= {"numbers"}:
                 return self._given(part, k)
             case {"object": [str(part), int(k)], **rest} if not rest:

@@ -158,7 +158,7 @@ class FunctionSystem(System):
         function = getattr(self, f"_{name}")
         if function is None:
             return False
-        leaves, structure = jax.tree.flatten(self.parameters)
+        leaves, structure = jax.tree.flatten(self.p)
         return _uses_time(function, name, nq, tuple(jnp.shape(x) for x in leaves), structure)
 
     def qdot(self, q: Array, v: Array) -> Array:

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 
@@ -17,6 +18,7 @@ from ..signals import Signal
 from .elements import Force, Group, Table
 
 _known: dict[Any, bool] = {}
+_PACKAGE = __name__.partition(".")[0]
 
 
 def depends(function: Callable[..., Any], arguments: tuple[Any, ...], leaf: int) -> bool:
@@ -48,12 +50,22 @@ def _reached(jaxpr: Any, given: list[bool]) -> list[bool]:
 
 def functions_of(element: Any) -> Iterator[Any]:
     """The functions that a user has given for an element."""
-    for field in dataclasses.fields(element):
-        value = getattr(element, field.name)
-        if dataclasses.is_dataclass(value) and not isinstance(value, (type, Signal)):
-            yield from functions_of(value)
-        elif callable(value) and field.metadata.get("static", False):
-            yield value
+    if isinstance(element, dict):
+        element = tuple(element.values())
+    if isinstance(element, (tuple, list)):
+        for item in element:
+            yield from functions_of(item)
+    elif callable(element) and not isinstance(element, (eqx.Module, type)):
+        if isinstance(element, Signal) or not _is_ours(element):
+            yield element
+    elif dataclasses.is_dataclass(element) and not isinstance(element, type):
+        for field in dataclasses.fields(element):
+            yield from functions_of(getattr(element, field.name))
+
+
+def _is_ours(function: Any) -> bool:
+    """Whether a function is one of this package, which says itself what it depends on."""
+    return (getattr(function, "__module__", None) or "").partition(".")[0] == _PACKAGE
 
 
 def is_timed(group: Group, frame: Any) -> bool:
