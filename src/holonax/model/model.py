@@ -12,7 +12,7 @@ import numpy as np
 
 from .._arguments import choice
 from .._messages import listed, shown
-from .._numbers import is_traced, namespace, real, stacked
+from .._numbers import as_array, is_traced, namespace, real, stacked
 from ..signals import check_breaks
 from ..system.assembly import BodySet
 from ..system.elements import Group, Table, group_rows
