@@ -150,4 +150,4 @@ class AnalysisMethods:
         return linearize(system, found, coordinates=coordinates)
 
 
-_SIMULATE: Any = AnalysisMethods.simulate
+_SIMULATE: Any = vars(AnalysisMethods)["simulate"]

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._arguments import choice
 from .._messages import listed, shown
-from .._numbers import as_array, namespace, stacked
+from .._numbers import as_array, is_traced, namespace, real, stacked
 from ..signals import check_breaks
 from ..system.assembly import BodySet
 from ..system.elements import Group, Table, group_rows
@@ -23,6 +23,7 @@ from .analysis_methods import AnalysisMethods
 from .attachment import Attached, Attachment
 from .bodies import Body, BodyItem, Ground, ground_body, vector
 from .items import Connector, Item, JointItem, Kind, ModelError
+from .origin import Origin, numbers_of
 from .units import check_lengths
 
 _SOLVERS = ("auto", "dense", "block")
@@ -136,7 +137,7 @@ class Model(AnalysisMethods):
 
     def __getitem__(self, name: str) -> Any:
         """The record of that name."""
-        if name not in self._items:
+        if not isinstance(name, str) or name not in self._items:
             raise KeyError(f"There is no object {shown(name)}; there are {listed(self._items)}.")
         return self._items[name]
 
@@ -157,6 +158,10 @@ class Model(AnalysisMethods):
 
     def add(self, item: Item) -> Item:
         """Add a record, one of another model or of a class of your own."""
+        if not isinstance(item, Item):
+            raise ModelError(
+                f"Model: {shown(item)} is not a record. Give one of another model's items."
+            )
         name = self._new_name(item.noun, item.name)
         if isinstance(item, BodyItem):
             self._bodies[name] = self._placed(item)
@@ -179,12 +184,8 @@ class Model(AnalysisMethods):
 
     def parameters(self) -> dict[str, Any]:
         """Every physical number that was said, as ``"crank.mass"`` or ``"A.at_b"``."""
-        out: dict[str, Any] = {} if self.gravity is None else {"gravity": self.gravity}
-        for name, item in self._items.items():
-            for field, value in item.numbers().items():
-                vector = isinstance(value, tuple) and field != "parameters"
-                out[f"{name}.{field}"] = as_array(value) if vector else value
-        return out
+        own = {} if self.gravity is None else {"gravity": self.gravity}
+        return {**own, **numbers_of(self._items.values())}
 
     def with_parameters(self, values: Mapping[str, Any]) -> Model:
         """A copy of the model with other numbers, by the names of `parameters`.
@@ -192,6 +193,11 @@ class Model(AnalysisMethods):
         They may be traced: everything that follows from them is a pure function.
         """
         changes: dict[str, dict[str, Any]] = {}
+        if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
+            raise ModelError(
+                f"Model: {shown(values)} are not parameters by name. Give a dictionary such as "
+                "{'crank.mass': 2.0}."
+            )
         values = dict(values)
         gravity = values.pop("gravity", self.gravity)
         for key, value in values.items():
@@ -279,6 +285,10 @@ class Model(AnalysisMethods):
         names: dict[str, Any] = {}
         for field in item.touches:
             given = getattr(item, field)
+            if isinstance(given, tuple) and field != "bodies":
+                raise ModelError(
+                    f"{item.owner}: {field}={shown(given)} is not one body. Give one, or its name."
+                )
             if isinstance(given, tuple):
                 names[field] = tuple(self._name_of(item, x) for x in given)
             elif given is not None:
@@ -347,7 +357,17 @@ class Model(AnalysisMethods):
         places = JointPlaces.of([(x.point_a, x.point, x.axes) for x in joints])
         breaks: Any = check_breaks("Model", self.breaks)
         breaks = breaks if breaks.size else None
-        return Mechanism(self._body_set(index, solver), places, markers, False, breaks=breaks)
+        gravity = self._gravity(self._kind == "planar")
+        origin = Origin(type(self), tuple(self._items.values()), gravity, self.breaks, solver)
+        return Mechanism(
+            self._body_set(index, solver),
+            places,
+            markers,
+            False,
+            breaks=breaks,
+            numbers=origin.flat(),
+            origin=origin,
+        )
 
     def start_vectors(self) -> tuple[np.ndarray, np.ndarray]:
         """The described (q, v), not yet made consistent."""
@@ -395,7 +415,8 @@ class Model(AnalysisMethods):
 
 
 def _gravity(given: Any) -> np.ndarray:
-    size = len(given) if hasattr(given, "__len__") else 0
+    known = as_array(given) if is_traced(given) else real(given)
+    size = known.size if known is not None and known.ndim == 1 else 0
     if size not in (2, 3):
         raise ModelError(
             f"Model: gravity={shown(given)} must have two or three components [m/s^2], such as "

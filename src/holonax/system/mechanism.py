@@ -5,7 +5,7 @@ The equations are those of its `BodySet`; this module answers by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -125,6 +125,39 @@ class Mechanism(System):
     released: tuple[str, ...] = eqx.field(static=True, default=())
     whole: Mechanism | None = None
     breaks: Array | None = None  # times that the model was given as breaks
+    numbers: Array | None = None  # those of the description, and what it was (`model/origin.py`)
+    origin: Any = eqx.field(static=True, default=None)
+
+    # -- the numbers of its description ----------------------------------------------------
+
+    def parameters(self) -> dict[str, Array]:
+        """Every physical number of the model by its name: ``"crank.mass"``, ``"A.at_b"``."""
+        return {} if self.origin is None else self.origin.named(self.numbers)
+
+    def with_parameters(self, changes: Mapping[str, Any] | None = None, **more: Any) -> Mechanism:
+        """This mechanism with other numbers, which may be traced; nothing is compiled again."""
+        known, changed = self.parameters(), {**(changes or {}), **more}
+        for name, value in changed.items():
+            if name not in known:
+                raise KeyError(
+                    f"The mechanism has no parameter {shown(name)}; it has {listed(known, 12)}."
+                )
+            if np.shape(value) != np.shape(known[name]):
+                raise ValueError(
+                    f"with_parameters: {name} has the shape {np.shape(known[name])}, not "
+                    f"{np.shape(value)}."
+                )
+        made = self.origin.system({**known, **changed})
+        if self.released:
+            made = made.with_joints(release=self.released)
+        leaves, structure = jax.tree.flatten(self)
+        new = jax.tree.leaves(made)
+        if [np.shape(x) for x in leaves] != [np.shape(x) for x in new]:
+            raise ValueError(
+                f"with_parameters: {listed(changed)} would change the structure of the mechanism. "
+                "Build it anew from model.with_parameters(...)."
+            )
+        return structure.unflatten(new)
 
     # -- joints that come and go -----------------------------------------------------------
 
@@ -151,8 +184,16 @@ class Mechanism(System):
         kept = np.array([i for i, name in enumerate(known) if name not in out], int)
         markers = tuple(everything.markers[i] for i in kept)
         places = jax.tree.map(lambda x: x[kept], everything.places)
-        bodies, redundant = everything.bodies.without(out), everything.redundant
-        return Mechanism(bodies, places, markers, redundant, out, everything, self.breaks)
+        bodies = everything.bodies.without(out)
+        return replace(
+            everything,
+            bodies=bodies,
+            places=places,
+            markers=markers,
+            released=out,
+            whole=everything,
+            breaks=self.breaks,
+        )
 
     @property
     def has_nonholonomic_constraints(self) -> bool:

@@ -1,0 +1,100 @@
+"""What a mechanism was described by, so that it can be made again with other numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._numbers import as_array, is_traced
+from .items import Item
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """The records of a model, and how its equations are solved.
+
+    Two are equal if they differ in numbers only: these are kept beside, as one vector, so that they
+    can be traced and do not make another program.
+    """
+
+    model: type
+    items: tuple[Item, ...]
+    gravity: Any
+    breaks: Any
+    solver: str
+
+    @cached_property
+    def _numbers(self) -> Any:
+        """Every physical number by its name."""
+        return {"gravity": self.gravity, **numbers_of(self.items)}
+
+    @cached_property
+    def _structure(self) -> Any:
+        """All but the numbers."""
+        shape = jax.tree.map(np.shape, self._numbers, is_leaf=is_traced)
+        said = tuple((type(item), item.name, _words(item)) for item in self.items)
+        return self.model, self.solver, str(shape), said
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Origin) and self._structure == other._structure)
+
+    def __hash__(self) -> int:
+        return hash(self._structure[:3])
+
+    def _described(self) -> Any:
+        model = self.model(self.gravity, self.breaks)
+        for item in self.items:
+            model.add(item)
+        return model
+
+    def flat(self) -> Any:
+        """All numbers as one vector."""
+        parts = [jnp.ravel(x) if is_traced(x) else np.ravel(x) for x in self._leaves.values()]
+        return (jnp if is_traced(*parts) else np).concatenate([np.zeros(0), *parts])
+
+    @cached_property
+    def _leaves(self) -> dict[str, Any]:
+        found = jax.tree_util.tree_leaves_with_path(self._numbers)
+        return {jax.tree_util.keystr(path, simple=True, separator="."): x for path, x in found}
+
+    def named(self, numbers: Any) -> dict[str, Any]:
+        """The numbers of a vector by name."""
+        out, at = {}, 0
+        for name, x in self._leaves.items():
+            size = int(np.size(x))
+            out[name] = numbers[at : at + size].reshape(np.shape(x))
+            at += size
+        return out
+
+    def system(self, values: Mapping[str, Any]) -> Any:
+        """The mechanism with these numbers, all of them given."""
+        tree = jax.tree.structure(self._numbers)
+        whole = jax.tree.unflatten(tree, [values[name] for name in self._leaves])
+        return self._described().with_parameters(whole).system(solver=self.solver)
+
+
+def numbers_of(items: Iterable[Item]) -> dict[str, Any]:
+    """Every physical number of some records, as ``"crank.mass"`` or ``"A.at_b"``."""
+    out: dict[str, Any] = {}
+    for item in items:
+        for field, value in item.numbers().items():
+            vector = isinstance(value, tuple) and field != "parameters"
+            out[f"{item.name}.{field}"] = as_array(value) if vector else value
+    return out
+
+
+def _words(item: Item) -> tuple[Any, ...]:
+    """What a record says besides numbers."""
+    numbers = item.numbers()
+    said = ((f.name, getattr(item, f.name)) for f in fields(item) if f.name not in numbers)
+    return tuple((name, x if _is_plain(x) else repr(x)) for name, x in said)
+
+
+def _is_plain(x: Any) -> bool:
+    return x is None or isinstance(x, (str, bool, int, float)) or callable(x)
