@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._arguments import check_options, checked_call, flag
 from .._messages import listed
 from ..compiler import native
 from ..result.result import Result
@@ -105,6 +106,7 @@ def _complex(x: complex) -> str:
     return f"{x.real:.6g}{x.imag:+.6g}i" if x.imag else f"{x.real:.6g}"
 
 
+@checked_call
 def floquet(
     system: System,
     start: Any,
@@ -134,6 +136,8 @@ def floquet(
             "floquet: a period cannot be followed while it is differentiated or compiled. Call it "
             "with numbers."
         )
+    check_options(floquet, options, simulate)
+    flag("floquet", "find", find)
     period = finite_number("floquet", "period", period, positive=True)
     start = as_start("floquet", system, start)
     rank = known_rank("floquet", start, "Take a smaller mechanism.")

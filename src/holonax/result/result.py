@@ -254,13 +254,13 @@ class Result:
             gaps = [gap.name for gap in leg.system.gaps]
             at = np.flatnonzero(self.leg == k)
             known |= set(gaps)
-            if name in gaps and at.size:
+            if isinstance(name, str) and name in gaps and at.size:
                 lam = self._solved_multipliers(k)
                 if lam is None:
                     lam = accelerations(leg, self.t[at], self.q[at], self.v[at])[1]
                 i = gaps.index(name)
                 out[at] = -leg.system.sides[i] * lam[:, leg.system.holonomic + i]
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             raise KeyError(
                 f"contact: no event {shown(name)} has happened; there are "
                 f"{listed(sorted(known)) or 'none'}."

@@ -15,6 +15,7 @@ from .._messages import listed
 from ..start.diagnosis import DENSE_LIMIT, picked
 from ..system.base import System
 from ..system.evaluation import Evaluation, evaluated
+from ..system.held import HeldSystem
 from .auto import linearised
 from .jumps import jumps_between
 from .status import Failure
@@ -23,6 +24,7 @@ from .status import Failure
 # them: accelerations there are uncertain by rounding over its square.
 _NEARLY_DEPENDENT = 1e-3
 _UNSTABLE = 2.0  # steps times rate of the fastest motion up to which explicit methods are stable
+_BROKEN = 0.02  # of the mechanism's size, or of a radian, by which no method leaves a constraint
 _VIOLATED = 1e-3  # [m or rad], far beyond what a method leaves of a constraint
 
 
@@ -270,3 +272,35 @@ def _fastest(system: System, v: Any) -> str:
     speeds = np.abs(np.asarray(v))
     k = int(np.argmax(speeds))
     return f"the fastest coordinate is {system.velocity_names(speeds.size)[k]} at {speeds[k]:.3g}/s"
+
+
+def broken(system: System, leg: Any, t: float, q: Any, v: Any) -> str:
+    """The joint that a run has left, if there is one where it ended; "" if all hold.
+
+    Methods leave of a constraint what their order and step allow. What moves bodies by more than
+    some part of the mechanism's size to mend is no such rest: a constraint that jumps, or a method
+    that has drifted away. Penalties are as soft as they were made.
+    """
+    if not leg.formulation.drift_orders(leg.integrator)[0]:
+        return ""
+    if isinstance(system, HeldSystem):
+        system = system.base
+    here = evaluated(system, t, q, v)
+    sizes = system.typical_sizes(np.asarray(q))
+    usual = 1.0 if sizes is None else float(np.min(sizes))
+    g = np.abs(here.g)
+    if not np.max(g, initial=0.0) > _BROKEN * min(usual, 1.0):
+        return ""
+    worst = int(np.argmax(g))
+    moved = g[worst] / usual
+    if here.jacobian is not None:
+        step = np.linalg.lstsq(here.jacobian[: g.size], here.g, rcond=None)[0]
+        moved = float(np.max(np.abs(step) / (1.0 if sizes is None else sizes), initial=0.0))
+    if not moved > _BROKEN:
+        return ""
+    name = system.constraint_names(here.rate.shape[0])[worst]
+    return (
+        f"but {name!r} does not hold there: it is off by {g[worst]:.3g}, which no step of the "
+        "method explains. Take shorter steps or a method that projects (PostStabilized), and look "
+        "for a jump in what the constraint is given"
+    )

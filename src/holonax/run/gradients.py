@@ -10,16 +10,20 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
+from .._arguments import check_options, checked_call
+from .._arguments import names as names_given
 from .._messages import listed, shown
+from .._numbers import array, finite_number
 from .._parts import Parts
 from ..compiler import native
 from ..start.consistent import Start
-from ..system.base import System
-from .trajectory import Trajectory, trajectory
+from ..system.base import System, check_system
+from .trajectory import Trajectory, checked_start, trajectory
 
 Objective = Callable[[Trajectory], Any]
 
 
+@checked_call
 def value_and_gradient(
     objective: Objective,
     system: System,
@@ -51,13 +55,19 @@ def value_and_gradient(
     gradient["m"]
     ```
     """
-    names = (with_respect_to,) if isinstance(with_respect_to, str) else tuple(with_respect_to)
+    owner = "value_and_gradient"
+    check_system(owner, system)
+    names = names_given(owner, "with_respect_to", with_respect_to)
+    check_options(value_and_gradient, method, trajectory)
+    if at is not None and not isinstance(at, Mapping):
+        raise TypeError(f"{owner}: at={shown(at)} must be a dictionary of values by name.")
     if at:
         system = system.with_parameters(at)
+    start = checked_start(owner, system, start)
     values = _values(system, start, names)
     if not callable(objective):
         raise TypeError(
-            f"value_and_gradient: objective={shown(objective)} is not a function of a Trajectory."
+            f"value_and_gradient: objective={shown(objective)} must be a function of a Trajectory."
         )
     if any(isinstance(x, Tracer) for x in jax.tree.leaves((values, system))):
         raise TypeError(
@@ -69,7 +79,9 @@ def value_and_gradient(
         system = system.with_redundant_constraints()
     state = (start.q, start.v) if isinstance(start, Start) else tuple(start)
     numbers = {k: method.pop(k) for k in ("dt", "rtol", "atol") if method.get(k) is not None}
-    times = np.asarray(times, dtype=float)
+    times = array(owner, "times", times, (None,))
+    for name, x in numbers.items():
+        finite_number(owner, name, x, positive=True)
     if method.get("max_steps") is None and "rtol" not in numbers and "dt" in numbers:
         method["max_steps"] = _room(times, float(numbers["dt"]))
     parts = Parts.of((system, method))
@@ -89,7 +101,7 @@ def _values(system: System, start: Any, names: tuple[str, ...]) -> dict[str, Any
     if unknown or not names:
         raise KeyError(
             f"value_and_gradient: with_respect_to={shown(list(names))} names "
-            f"{listed(map(shown, unknown)) or 'nothing'}; the system has {listed(known)}."
+            f"{listed(map(shown, unknown)) or 'nothing'}; there are {listed(known)}."
         )
     return {name: np.asarray(known[name], dtype=float) for name in names}
 

@@ -28,7 +28,7 @@ from .auto import RTOL, drive, new_auto
 from .control import StepControl, Tolerance
 from .driver import Outcome, Run, follow, new_run
 from .events import Event, as_events, check_events
-from .failure import explain, explain_event
+from .failure import broken, explain, explain_event
 from .pairs import check_pair, default_integrator, is_legal
 from .request import Progress, Request
 from .scale import absolute, described
@@ -327,8 +327,13 @@ def _result(run: Run, outcome: Outcome, storage: Storage | None) -> Result:
         "interrupt": f"interrupted at t = {outcome.t:g} s after {steps} steps; all states before "
         "it are returned",
     }.get(outcome.kind, "")
+    success = outcome.kind in ("end", "event", "rest")
     if outcome.kind == "failure":
         status, message = _failure(run, outcome)
+    elif success and run.states.legs:
+        wrong = broken(run.system, run.states.legs[-1], run.t, run.q, run.v)
+        if wrong:
+            status, success, message = "drift", False, f"{message}, {wrong}"
     if storage is not None and storage.full and outcome.kind == "interrupt":
         status = "storage"
         message = (
@@ -347,7 +352,7 @@ def _result(run: Run, outcome: Outcome, storage: Storage | None) -> Result:
     return Result(
         system=type(run.system).complete(run.system),
         start=start,
-        success=outcome.kind in ("end", "event", "rest"),
+        success=success,
         status=status,
         message=message,
         events=run.occurrences,

@@ -17,12 +17,14 @@ import numpy as np
 from jax import Array, lax
 from jax.core import Tracer
 
+from .._arguments import checked_call
 from .._messages import shown
+from .._numbers import LARGEST_COUNT, array, count, parameter, real
 from ..formulation import Formulation, PostStabilized
 from ..integrator import Dopri5
 from ..problem import StepContext
 from ..start.consistent import Start
-from ..system.base import System
+from ..system.base import System, check_system
 from .control import StepControl
 from .loop import Loop, LoopState, Settings, Setup, begun
 from .pairs import check_pair, default_integrator, is_legal
@@ -48,6 +50,7 @@ class Trajectory(NamedTuple):
     steps: Array
 
 
+@checked_call
 def trajectory(
     system: System,
     start: Start | tuple[Any, Any],
@@ -85,11 +88,14 @@ def trajectory(
     jax.grad(height)(1.5)
     ```
     """
-    if adjoint not in ("reverse", "forward"):
+    check_system("trajectory", system)
+    start = checked_start("trajectory", system, start)
+    if not isinstance(adjoint, str) or adjoint not in ("reverse", "forward"):
         raise ValueError(
             f'trajectory: adjoint={shown(adjoint)} is not known. Use "reverse" for grad and vjp, '
             '"forward" for jvp and jacfwd.'
         )
+    dt, rtol, atol = _checked(dt, rtol, atol)
     formulation, integrator = _pair(formulation, integrator, dt, rtol)
     if isinstance(start, Start) and start.redundant:
         system = system.with_redundant_constraints()
@@ -107,6 +113,36 @@ def trajectory(
     given = (method, settings), _Progress(first, rows, jnp.asarray(1), jnp.asarray(0), True)
     end = _carried(*given, room, adjoint)
     return _trajectory(system, formulation, integrator, knots, end)
+
+
+def _checked(dt: Any, rtol: Any, atol: Any) -> tuple[Any, Any, Any]:
+    """The step and the tolerances as positive numbers, as far as they are known."""
+    given = {"dt": dt, "rtol": rtol, "atol": atol}
+    wanted = "a finite and positive number"
+    return tuple(
+        None if x is None else parameter("trajectory", name, x, good=lambda x: x > 0, wanted=wanted)
+        for name, x in given.items()
+    )  # pyright: ignore[reportReturnType]
+
+
+def checked_start(owner: str, system: System, start: Any) -> Any:
+    """A start, or a pair (q, v) of vectors that fit the system."""
+    if isinstance(start, Start):
+        pair = start.q, start.v
+    elif isinstance(start, tuple | list) and len(start) == 2:
+        pair = tuple(array(owner, f"start[{i}]", x, (None,)) for i, x in enumerate(start))
+    else:
+        raise TypeError(
+            f"{owner}: start={shown(start)} is not a start. Give what hx.consistent(...) or "
+            "model.build() returns, or a pair (q, v)."
+        )
+    q, v = (int(np.shape(x)[0]) for x in pair)
+    if system.velocity_size(q) != v:
+        raise ValueError(
+            f"{owner}: the start has {q} coordinates and {v} velocities, which do not fit. Make "
+            "one with hx.consistent(system, q, v)."
+        )
+    return start if isinstance(start, Start) else pair
 
 
 class _Progress(NamedTuple):
@@ -149,13 +185,14 @@ def _knots(times: Any) -> Any:
     """The times as an array; refused if they do not increase."""
     try:
         traced = any(isinstance(t, Tracer) for t in jax.tree.leaves(times))
-        knots: Any = (jnp if traced else np).asarray(times, dtype=float)
+        found = jnp.asarray(times, dtype=float) if traced else real(times)
+        knots: Any = np.zeros(()) if found is None else found
     except (TypeError, ValueError):
         knots = np.zeros(())
     if knots.ndim != 1 or knots.shape[0] < 2:
         raise ValueError(
-            f"trajectory: times={shown(times)} is not a vector of two or more times [s], the first "
-            "of which is that of the start."
+            f"trajectory: times={shown(times)} must be a vector of two or more times [s], the "
+            "first of which is that of the start."
         )
     if not isinstance(knots, Tracer) and not np.all(np.diff(knots) > 0):
         raise ValueError("trajectory: the times must be finite and increase. Sort them.")
@@ -174,11 +211,7 @@ def _numbers(dt: Any, rtol: Any, atol: Any, nv: int) -> tuple[Array, Array | Non
 def _room(max_steps: Any, knots: Array, dt: Any, rtol: Any) -> int:
     """The most steps."""
     if max_steps is not None:
-        if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1:
-            raise ValueError(
-                f"trajectory: max_steps={shown(max_steps)} is not a whole number, 1 or more."
-            )
-        return max_steps
+        return count("trajectory", "max_steps", max_steps)
     if rtol is not None:
         return _ROOM
     if isinstance(dt, Tracer) or isinstance(knots, Tracer):
@@ -186,8 +219,13 @@ def _room(max_steps: Any, knots: Array, dt: Any, rtol: Any) -> int:
             "trajectory: how many steps there are cannot be told where times or dt are traced. "
             "Give max_steps, the most there is room for."
         )
-    spans = np.diff(np.asarray(knots))
-    return int(np.sum(np.maximum(np.ceil(spans / float(dt) * (1 - 1e-9)), 1.0)))
+    steps = np.sum(np.maximum(np.ceil(np.diff(np.asarray(knots)) / float(dt) * (1 - 1e-9)), 1.0))
+    if not steps <= LARGEST_COUNT:
+        raise ValueError(
+            f"trajectory: dt={float(dt):g} s makes {steps:g} steps, more than can be kept. Give a "
+            "longer step."
+        )
+    return int(steps)
 
 
 def _fitted(system: System, t: Array, q: Array, v: Array) -> tuple[Array, Array]:

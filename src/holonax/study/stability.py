@@ -198,7 +198,7 @@ def stability_region(
     - `formulation`: as in `amplification`.
     """
     owner = "stability_region"
-    pair = several(owner, "n", n, "two counts") if np.ndim(n) else (n, n)
+    pair = (n, n) if isinstance(n, int | np.integer) else several(owner, "n", n, "two counts")
     n_re, n_im = (count(owner, "n", x, most=4096) for x in (*pair, None)[:2])
     (left, right), (low, high) = (array(owner, k, v, (2,)) for k, v in (("re", re), ("im", im)))
     x, y = np.linspace(left, right, n_re), np.linspace(low, high, n_im)

@@ -26,7 +26,7 @@ def check_events(system: System, t: float, q: Array, v: Array, events: Any) -> t
     events = as_events("simulate", events)
     for event in events:
         if not isinstance(event, Event):
-            raise TypeError(f"simulate: {shown(event)} among the events is not an hx.Event(...).")
+            raise TypeError(f"simulate: {shown(event)} among the events must be an hx.Event(...).")
     names = [event.name for event in events]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
