@@ -187,9 +187,10 @@ def test_no_two_modules_import_each_other():
             visit(module)
 
 
-@pytest.mark.parametrize("outside", ["papers", "cli"])
+@pytest.mark.parametrize("outside", ["model", "papers", "cli"])
 def test_the_public_interface_is_enough(outside):
-    """For what is built upon it: names of `holonax` and of its public modules."""
+    """For what is built upon it, and where a model runs and analyses itself: names of `holonax`
+    and of its public modules."""
     rooms = ("analysis", "examples", "papers", "study", "view")
     public = {f"hx.{name}" for name in holonax.__all__}
     inner = {f"hx.{x}.{name}" for x in rooms for name in getattr(holonax, x).__all__}
