@@ -14,7 +14,7 @@ import pytest
 
 import holonax as hx
 from holonax.formulation import OdeFormulation
-from holonax.result import Leg
+from holonax.result.states import Leg
 
 NAN, INF = float("nan"), float("inf")
 I3 = (1.0, 1.0, 1.0)

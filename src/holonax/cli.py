@@ -31,26 +31,24 @@ def _papers(arguments: argparse.Namespace) -> int:
 
 def _method_named(kind: str, name: str | None) -> Any:
     """A formulation or integrator by the name of its class, with its usual options."""
-    from . import formulation, integrator
+    import holonax as hx
 
     if name is None:
         return None
-    module = {"formulation": formulation, "integrator": integrator}[kind]
     known = sorted({type(getattr(method, kind)).__name__ for method in _all_methods()})
     if name not in known:
         raise ValueError(f"simulate: there is no {kind} {name!r}; there are {', '.join(known)}.")
-    return getattr(module, name)()
+    return getattr(hx, name)()
 
 
 def _all_methods() -> Any:
-    from .pairs import methods
+    from . import methods
 
     return methods()
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
-    from . import examples
-    from .simulate import simulate
+    from . import examples, simulate
 
     if arguments.example is None:
         for name in examples.__all__:
@@ -69,7 +67,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
     result = simulate(system, start, arguments.t_end, **options)
     print(result)
     if arguments.plot is not None:
-        from .view import plot
+        from . import plot
 
         plot(result, title=arguments.example).savefig(arguments.plot)
         print(arguments.plot)
@@ -84,7 +82,7 @@ def _methods(arguments: argparse.Namespace) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from ._version import __version__
+    from . import __version__
 
     parser = argparse.ArgumentParser(
         prog="holonax", description="Constrained multibody dynamics on JAX."

@@ -22,17 +22,17 @@ import numpy as np
 from .._arguments import check_options, checked_call, flag
 from .._messages import listed
 from ..compiler import native
-from ..consistent import Start, consistent, finite_number
-from ..described import StartWarning
-from ..result import Result
-from ..simulate import simulate
+from ..result.result import Result
+from ..run.simulate import simulate
+from ..start.consistent import Start, consistent, finite_number
+from ..start.described import StartWarning
 from ..system.base import System
 from ..system.mechanism import Mechanism
 from ..system.places import rotations
 from .checks import as_start, check_system, is_traced, known_rank
 from .linearization import holonomic_rows
 from .steady import skew
-from .tangent import Tangent
+from .tangent_space import Tangent
 from .variation import Bases, Variation, allowed, variation
 
 _FEWEST, _MOST = 32, 8192  # steps in a period

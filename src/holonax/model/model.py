@@ -13,11 +13,11 @@ import numpy as np
 from .._arguments import choice
 from .._messages import listed, shown
 from .._numbers import as_array, is_traced, namespace, real, stacked
-from ..signals import check_breaks
 from ..system.assembly import BodySet
-from ..system.elements import Group, Table, group_rows
+from ..system.elements import Group, Indices, group_rows
 from ..system.frames import Frame, PlanarFrame
 from ..system.mechanism import JointPlaces, Mechanism
+from ..system.signals import check_breaks
 from . import bodies, custom, drivers, force_items, gears, joints, nonholonomic, planar_joints
 from .analysis_methods import AnalysisMethods
 from .attachment import Attached, Attachment
@@ -444,7 +444,7 @@ def _grouped(attached: Any, index: dict[str, int], frame: type) -> list[Group]:
     for parts in found.values():
         names, made, touched = zip(*parts, strict=True)
         element = jax.tree.map(lambda *values: stacked(values), *made)
-        nodes = tuple(Table.of(index[x[k]] for x in touched) for k in range(len(touched[0])))
+        nodes = tuple(Indices.of(index[x[k]] for x in touched) for k in range(len(touched[0])))
         rows = group_rows(made[0], frame, len(nodes))
         groups.append(Group(element, nodes, names, rows))
     return groups

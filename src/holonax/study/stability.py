@@ -23,9 +23,10 @@ from jax.flatten_util import ravel_pytree
 from .._arguments import checked_call, several
 from .._messages import shown
 from .._numbers import array, count
-from ..formulation import Formulation, Index1, StepContext
-from ..loop_parts import problem_term
-from ..pairs import check_pair
+from ..formulation import Formulation, Index1
+from ..problem import StepContext
+from ..run.loop_parts import problem_term
+from ..run.pairs import check_pair
 from ..system import FunctionSystem, System
 from ..system.base import Array
 
