@@ -197,9 +197,14 @@ MECHANISMS: dict[str, Callable[[], tuple[Any, Any]]] = {
 
 
 def forget() -> None:
-    """Drop what JAX has traced and compiled in this process, so that no pair helps another."""
-    if "jax" in sys.modules:
-        sys.modules["jax"].clear_caches()
+    """Drop what was traced and compiled in this process, so that no pair helps another."""
+    if "holonax" in sys.modules:
+        import jax
+
+        from holonax.compiler import forget as forget_programs
+
+        forget_programs()
+        jax.clear_caches()
 
 
 def pairs(mechanism: str, most: int | None, seconds: float) -> None:

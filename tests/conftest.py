@@ -1,7 +1,9 @@
 """What all tests share: a compilation cache on disk, and reproducible property tests."""
 
+import ctypes
 import gc
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,8 +34,10 @@ def _forget_programs():
     yield
     import jax
 
-    from holonax import loop
+    from holonax.compiler import forget
 
-    loop._compiled.cache_clear()
+    forget()
     jax.clear_caches()
     gc.collect()
+    if sys.platform == "linux":  # what was freed goes back to the system
+        ctypes.CDLL(None).malloc_trim(0)

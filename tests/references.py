@@ -8,6 +8,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 import holonax as hx
+from holonax.result.motion import body_motion, total_momentum
 
 ORDER = {hx.Euler: 1, hx.Heun: 2, hx.Midpoint: 2, hx.Ralston: 2, hx.RK4: 4, hx.Dopri5: 5}
 SAMPLES = 20
@@ -26,14 +27,14 @@ class Samples:
         self.system = run.system
 
     def __getitem__(self, name):
-        return self.system.body_motion(name, self.q, self.v, np.zeros_like(self.v))
+        return body_motion(self.system, name, self.q, self.v, np.zeros_like(self.v))
 
     def energy(self):
         both = zip(self.q, self.v, strict=True)
         return np.array([float(_energy(self.system, q, v)) for q, v in both])
 
     def momentum(self, about):
-        return self.system.total_momentum(self.q, self.v, about)[1]
+        return total_momentum(self.system, self.q, self.v, about)[1]
 
 
 @eqx.filter_jit

@@ -14,9 +14,9 @@ import pytest
 
 import holonax as hx
 from holonax import examples, study
-from holonax.formulation import StepContext
-from holonax.loop_parts import StabilizedSolver, problem_term
-from holonax.steps import Tolerance
+from holonax.problem import StepContext
+from holonax.run.control import Tolerance
+from holonax.run.loop_parts import StabilizedSolver, problem_term
 
 # How each mechanism is made, its end time [s], and the step [s] of the reference of order 8. Runs
 # are long enough for a dozen steps of the largest tolerance.

@@ -14,9 +14,9 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import holonax as hx
-from holonax.formulation import StepContext
 from holonax.papers.welch2007 import LENGTH
 from holonax.papers.welch2007 import double_pendulum as published_pendulum
+from holonax.problem import StepContext
 from mechanisms import slider_crank, two_link_arm
 
 SECOND, PRINTED = hx.AlgebraicEnforcement(2), hx.AlgebraicEnforcement(2, scheme="printed")

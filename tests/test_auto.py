@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from holonax import auto, examples, study
-from holonax.run import Outcome
-from holonax.steps import Tolerance
+from holonax import examples, study
+from holonax.run import auto
+from holonax.run.control import Tolerance
+from holonax.run.driver import Outcome
 
 
 def names(run):

@@ -70,7 +70,7 @@ def test_a_method_by_its_name_needs_no_more(options, method, capsys):
 
 
 def test_every_method_has_defaults_on_the_command_line():
-    from holonax.pairs import check_pair, usual_formulations, usual_integrators
+    from holonax.run.pairs import check_pair, usual_formulations, usual_integrators
 
     for kind, usual in (("formulation", usual_formulations()), ("integrator", usual_integrators())):
         for method in usual:

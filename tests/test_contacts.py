@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from holonax.events.contact import pushes
+from holonax.run.events.contact import pushes
 
 STEPS = pytest.mark.parametrize("steps", [{"rtol": 1e-8}, {"dt": 0.02}], ids=["error", "equal"])
 

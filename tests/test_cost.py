@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from holonax import loop
 from holonax.compiler import counts
+from holonax.run import loop
 from mechanisms import slider_crank, spherical_chain
 
 METHODS = {
@@ -111,7 +111,7 @@ def lowered(system, start, name, monkeypatch):
 
     formulation, integrator = METHODS[name]
     with monkeypatch.context() as patched, pytest.raises(Stopped):
-        patched.setattr(loop.Program, "begin", spied)
+        patched.setattr(loop.CompiledLoop, "begin", spied)
         hx.simulate(
             system, start, 2e-3, dt=1e-3, formulation=formulation, integrator=integrator, save="end"
         )

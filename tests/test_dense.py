@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from holonax import dense, examples
+from holonax import examples
+from holonax.result import interpolation
+from holonax.result.states import Leg
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +63,12 @@ def test_order_of_the_polynomial_on_rotations(order, expected):
         def accelerations(self, context, t, state):
             return jnp.concatenate([jnp.zeros(3), -jnp.sin(t) * jnp.asarray(axis)]), jnp.zeros(0)
 
-    leg = hx.result.Leg(system, Turning(), integrator, 0.1)
+    leg = Leg(system, Turning(), integrator, 0.1)
     errors = []
     for h in (0.8, 0.4):
         ts = h * np.arange(6)
         times = ts[2] + h * np.array([0.3, 0.5, 0.8])
-        q, _ = dense.interpolate(leg, ts, *state(ts), times, np.full(3, 2))
+        q, _ = interpolation.interpolate(leg, ts, *state(ts), times, np.full(3, 2))
         errors.append(np.max(np.abs(q - state(times)[0])))
     assert np.log2(errors[0] / errors[1]) > expected - 0.5
 

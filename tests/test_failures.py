@@ -133,3 +133,28 @@ def test_equal_steps_cross_it_on_their_branch():
     run = hx.simulate(system, start, 5.0, dt=5e-3)
     assert run.success
     assert np.max(np.abs(run["crank 0"].angle - run["crank 1"].angle)) < 1e-9
+
+
+def test_a_joint_that_is_left_is_no_success():
+    """A constraint that jumps with the motion: Index1 goes on as if nothing had happened."""
+    model = hx.Model(gravity=(0.0, -9.81))
+    model.planar_body("rod", hx.rod(1.0, mass=1.0), position=(0.5, 0.0))
+
+    def odd(rod, t):
+        pin = rod.point(hx.Vec2(-0.5, 0.0))
+        return jnp.stack([pin.x + jnp.where(rod.angle < -0.5, 0.2, 0.0), pin.y])
+
+    model.custom_joint("odd", ["rod"], odd)
+    run = model.simulate(1.0, dt=1e-3, formulation=hx.Index1(), integrator=hx.RK4())
+    assert (run.success, run.status) == (False, "drift")
+    assert "'odd' does not hold" in run.message
+    assert run.t[-1] == 1.0
+
+
+@pytest.mark.parametrize("dt", [0.02, 0.05])
+def test_drift_that_a_method_is_known_for_is_no_failure(dt):
+    """Index1 drifts by its order: visible here, and far below what is called broken."""
+    system, start = hx.examples.slider_crank()
+    run = hx.simulate(system, start, 1.0, dt=dt, formulation=hx.Index1(), integrator=hx.RK4())
+    assert run.success
+    assert run.drift()[0].max() > 1e-8

@@ -33,7 +33,7 @@ def body(**options):
 
 REFUSED = {
     "checkpoint of a number": (TypeError, simulated(checkpoint=3), "checkpoint=3", "path"),
-    "checkpoint of nothing": (TypeError, simulated(checkpoint=""), "checkpoint=''", "path"),
+    "checkpoint of nothing": (ValueError, simulated(checkpoint=""), "checkpoint=''", "directory"),
     "store of a list": (TypeError, simulated(store=[1]), "store=[1]", "path"),
     "events of truth": (TypeError, simulated(events=True), "events=True", "hx.Event"),
     "hold of a number": (TypeError, simulated(hold=1.0), "hold=1.0", "list"),

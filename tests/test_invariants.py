@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from holonax.formulation.base import StepContext
+from holonax.problem import StepContext
 from mechanisms import slider_crank, spherical_chain, two_link_arm
 
 IDENTITY = {"metric": "identity"}

@@ -555,7 +555,7 @@ REFUSED = {
     "is not finite in": lambda m: m.custom_joint("j", ["a"], lambda a, t: jnp.log(a.r.x - 2)),
     "Use custom_rate_joint": lambda m: m.custom_joint("j", ["a"], lambda a, t: a.r.x + a.v.x),
     "must be linear": lambda m: m.custom_rate_joint("j", ["a"], lambda a, t: a.v.x**2),
-    "a parameter is not": lambda m: m.custom_joint("j", ["a"], lambda a, t, p: a.r.x, np.nan),
+    "parameters is not": lambda m: m.custom_joint("j", ["a"], lambda a, t, p: a.r.x, np.nan),
 }
 
 

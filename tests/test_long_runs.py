@@ -15,6 +15,7 @@ import pytest
 import holonax as hx
 import stored_run
 from holonax import examples
+from holonax.run import driver
 
 SCRIPT = Path(stored_run.__file__)
 
@@ -71,9 +72,8 @@ def test_two_directories_are_refused(tmp_path):
 
 
 def test_progress_is_told(monkeypatch):
-    from holonax import run
 
-    monkeypatch.setattr(run, "_REPORT", 0.0)
+    monkeypatch.setattr(driver, "_REPORT", 0.0)
     system, start = examples.slider_crank()
     seen = []
     result = hx.simulate(system, start, 10.0, dt=1e-4, save="end", progress=seen.append)

@@ -9,9 +9,8 @@ import pytest
 from scipy.special import ellipj
 
 import holonax as hx
-from holonax.formulation import StepContext
-from holonax.integrator.base import FullState
 from holonax.integrator.partitioned import PartitionedStep, independent
+from holonax.problem import FullState, StepContext
 from mechanisms import slider_crank, spherical_chain, two_link_arm
 
 METHODS = {

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import holonax as hx
+from holonax.result.reactions import reaction
 
 RTOL = 1e-6
 T_END = 1.0
@@ -188,7 +189,8 @@ def elastic_chain(d: Draw) -> hx.Start:
     for name, (first, second, at) in ends.items():
         along, k = at[1] - at[0], 10 ** d.between(4, 8)
         length = np.linalg.norm(along)
-        push = system.reaction(name, np.zeros(1), q, lam, "world").force[0] @ along / length
+        force = reaction(system, name, np.zeros(1), q, lam, "world").force[0]
+        push = force @ along / length
         d.model.spring_damper(name, first, second, at=at, stiffness=k, length=length + push / k)
     return start
 

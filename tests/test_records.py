@@ -1,10 +1,8 @@
 """A model remembers what it was told: records, dictionaries, edits, traced numbers, frames."""
 
-import ast
 import dataclasses
 import inspect
 import json
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +16,6 @@ from holonax.model.items import REGISTRY
 from holonax.model.joints import Kept
 from holonax.system.evaluation import evaluated
 
-MODEL = Path(hx.__file__).parent / "model"
 # No two components alike, so that the triad of an axis depends on it smoothly.
 AXIS, NORMAL, OTHER = (0.2, 0.5, 1.0), (0.1, 0.3, 0.9), (1.0, 0.2, -0.3)
 
@@ -452,28 +449,3 @@ def test_the_ends_of_a_rod_are_origins_unless_given():
     model.distance("rod", "ground", "a")
     model.drive_distance("winch", "ground", "a", distance=5.0)
     assert_allclose(model.system().constraint(model.start_vectors()[0], 0.0), 0.0, atol=1e-15)
-
-
-# -- layers --------------------------------------------------------------------------------------
-
-BELOW = {"signals", "_messages", "_numbers", "rotation", "system"}
-
-
-def imports(tree, *, inside):
-    """What a module imports from the package above its folder; `inside` functions or at once."""
-    functions = [x for x in ast.walk(tree) if isinstance(x, ast.FunctionDef)]
-    late = {id(x) for f in functions for x in ast.walk(f)}
-    guarded = [x for x in ast.walk(tree) if isinstance(x, ast.If)]
-    typing = {id(x) for g in guarded for x in ast.walk(g) if "TYPE_CHECKING" in ast.dump(g.test)}
-    for node in ast.walk(tree):
-        above = isinstance(node, ast.ImportFrom) and node.level > 1 and id(node) not in typing
-        if above and (id(node) in late) == inside:
-            yield (node.module or "").split(".")[0], [x.name for x in node.names]
-
-
-def test_a_model_knows_the_system_and_nothing_above_it():
-    for path in sorted(MODEL.glob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        assert {module for module, _ in imports(tree, inside=False)} <= BELOW, path.name
-        for module, names in imports(tree, inside=True):
-            assert module == "" and set(names) <= set(hx.__all__), path.name

@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate
 
 import holonax as hx
-from holonax.quadrature import simpson_parts
+from holonax.result.quadrature import simpson_parts
 from mechanisms import slider_crank, spherical_chain
 
 METHOD = {"formulation": hx.PostStabilized("both", passes=2), "integrator": hx.RK4()}

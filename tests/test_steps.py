@@ -7,9 +7,8 @@ import pytest
 
 import holonax as hx
 from holonax import examples, study
-from holonax.formulation import StepContext
-from holonax.integrator import StabilizedSolver
-from holonax.loop_parts import problem_term
+from holonax.problem import StepContext
+from holonax.run.loop_parts import StabilizedSolver, problem_term
 
 
 @pytest.fixture(scope="module")

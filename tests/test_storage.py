@@ -21,8 +21,8 @@ import pytest
 import holonax as hx
 import stored_run
 from holonax import examples
-from holonax import run as running
-from holonax.storage import checkpoint, container, folder, identity, loading, record
+from holonax.run import driver as running
+from holonax.run.storage import checkpoint, container, folder, identity, loading, record
 
 SCRIPT = Path(stored_run.__file__)
 TEMPORARY = pytest.mark.filterwarnings("ignore:resume. a file in")
@@ -134,10 +134,10 @@ def forged(path, change):
         {"class": "subprocess:Popen"},
         {"class": "holonax.cli:main"},
         {"class": "holonax.__main__:x"},
-        {"class": "holonax.storage.folder:os"},
+        {"class": "holonax.run.storage.folder:os"},
         {"sequence": "builtins:str", "items": []},
-        {"sequence": "holonax.steps:Tolerance", "items": [1]},
-        {"sequence": "holonax.run:Run", "items": [1]},
+        {"sequence": "holonax.run.control:Tolerance", "items": [1]},
+        {"sequence": "holonax.run.driver:Run", "items": [1]},
         {"object": ["run", 10**6]},
         {"object": ["run", -1]},
         {"object": ["elsewhere", 0]},
@@ -169,7 +169,11 @@ def test_objects_of_the_wrong_class_or_fields_are_refused(tmp_path):
 
         return change
 
-    for entry in ({"of": "holonax.run:Outcome"}, {"of": "holonax.run:follow"}, {"fields": {}}):
+    for entry in (
+        {"of": "holonax.run.driver:Outcome"},
+        {"of": "holonax.run.driver:follow"},
+        {"fields": {}},
+    ):
         shutil.copytree(tmp_path / "run", tmp_path / "copy")
         forged(tmp_path / "copy", with_object(entry))
         with pytest.raises(hx.StorageError):
@@ -487,7 +491,7 @@ def test_a_second_run_in_the_same_directory_is_refused(tmp_path):
 HOLDER = """
 import sys, time
 from pathlib import Path
-from holonax.storage import Folder
+from holonax.run.storage import Folder
 folder = Folder(Path(sys.argv[1]))
 folder.claim()
 print("ready", flush=True)

@@ -27,6 +27,7 @@ import pytest
 import holonax as hx
 from holonax.compiler import native, store, trees
 from holonax.compiler.fingerprint import Unknown, fingerprint, of_installation
+from holonax.run import loop
 
 SOURCE = Path(hx.__file__).resolve().parent.parent
 
@@ -562,7 +563,7 @@ def test_two_processes_write_at_once(tmp_path):
 
 def test_trees_come_back():
     shape = jax.ShapeDtypeStruct((2,), float)
-    tree = {"b": (shape, None), "a": [shape, hx.loop.Counts(*[shape] * 7), (), {}]}
+    tree = {"b": (shape, None), "a": [shape, loop.SegmentCounts(*[shape] * 7), (), {}]}
     said = json.loads(json.dumps(trees.described(tree)))
     again = trees.rebuilt(said, iter(jax.tree.leaves(tree)))
     assert again == tree
@@ -589,26 +590,26 @@ HOSTILE = [
     {"named": "os:stat_result", "parts": [1]},
     {"named": "antigravity:x", "parts": []},
     {"named": "holonax_evil:x", "parts": []},
-    {"named": "holonax.loop:np.linalg._linalg.QRResult", "parts": [1, 2]},
-    {"named": "holonax.loop:jax.tree_util.SequenceKey", "parts": [1]},
-    {"named": "holonax.storage:os.system", "parts": [{"value": "true"}]},
-    {"named": "holonax.loop:Program", "parts": [{"value": 1}]},
-    {"named": "holonax.loop:Program.__init__", "parts": []},
+    {"named": "holonax.run.loop:np.linalg._linalg.QRResult", "parts": [1, 2]},
+    {"named": "holonax.run.loop:jax.tree_util.SequenceKey", "parts": [1]},
+    {"named": "holonax.run.storage:os.system", "parts": [{"value": "true"}]},
+    {"named": "holonax.run.loop:CompiledLoop", "parts": [{"value": 1}]},
+    {"named": "holonax.run.loop:CompiledLoop.__init__", "parts": []},
     {"named": "holonax.system.function:FunctionSystem", "parts": []},
-    {"named": "holonax.loop:Counts", "parts": [{"value": 1}]},
-    {"named": "holonax.loop:Counts", "parts": {"t": 1}},
-    {"named": "holonax.loop:", "parts": []},
+    {"named": "holonax.run.loop:SegmentCounts", "parts": [{"value": 1}]},
+    {"named": "holonax.run.loop:SegmentCounts", "parts": {"t": 1}},
+    {"named": "holonax.run.loop:", "parts": []},
     {"named": "holonax", "parts": []},
-    {"named": "holonax..loop:Counts", "parts": []},
+    {"named": "holonax..loop:SegmentCounts", "parts": []},
     {"named": "holonax.../os:x", "parts": []},
     {"named": "holonax.__main__:x", "parts": []},
-    {"named": ["holonax.loop:Counts"], "parts": []},
-    {"module": "holonax.loop:Counts", "parts": {}},
-    {"module": "holonax.loop:Program", "parts": {}},
-    {"module": "holonax.loop:_Prepared", "parts": {}},
+    {"named": ["holonax.run.loop:SegmentCounts"], "parts": []},
+    {"module": "holonax.run.loop:SegmentCounts", "parts": {}},
+    {"module": "holonax.run.loop:CompiledLoop", "parts": {}},
+    {"module": "holonax.run.loop:_Prepared", "parts": {}},
     {"module": "holonax.formulation:GGL.__class__", "parts": {}},
     {"module": "holonax.system.function:FunctionSystem", "parts": {"__class__": {"value": 1}}},
-    {"module": "holonax.loop:jax.Array", "parts": {}},
+    {"module": "holonax.run.loop:jax.Array", "parts": {}},
     {"value": {"module": "os"}},
     {"value": [1]},
     {"value": 1, "tuple": []},
@@ -639,11 +640,11 @@ def test_no_function_of_a_class_is_called(monkeypatch):
     def called(*_, **__):
         raise AssertionError
 
-    monkeypatch.setattr(hx.loop.Counts, "__new__", called)
+    monkeypatch.setattr(loop.SegmentCounts, "__new__", called)
     made = trees.rebuilt(
-        {"named": "holonax.loop:Counts", "parts": ["*"] * 7}, itertools.repeat(1.0)
+        {"named": "holonax.run.loop:SegmentCounts", "parts": ["*"] * 7}, itertools.repeat(1.0)
     )
-    assert type(made) is hx.loop.Counts and made.t == 1.0
+    assert type(made) is loop.SegmentCounts and made.t == 1.0
     monkeypatch.setattr(hx.GeneralizedAlpha, "__init__", called)
     fields = hx.GeneralizedAlpha.__dataclass_fields__
     where = f"{hx.GeneralizedAlpha.__module__}:GeneralizedAlpha"

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from holonax import loop
 from holonax.compiler import store
+from holonax.run import loop
 from holonax.system import tangent_solvers
 from holonax.system.tangent_blocks import StepWeights
 from mechanisms import spherical_chain

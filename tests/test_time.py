@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from holonax.signals import signals_in
+from holonax.run import driver
+from holonax.system.signals import signals_in
 
 # -- forces that act for a while ----------------------------------------------------------------
 
@@ -133,7 +134,7 @@ def test_breaks_outside_the_run_are_no_matter():
 
 def test_a_run_with_breaks_is_resumed_to_the_bit(tmp_path, monkeypatch):
     """Stopped between breaks, and those of the rest are still known."""
-    monkeypatch.setattr(hx.run, "_REPORT", 0.0)
+    monkeypatch.setattr(driver, "_REPORT", 0.0)
     model = pushed(hx.Pulse(5.0, 6.0, (1.0, 0.0)))
     whole = model.simulate(10.0, dt=1e-3, save="end")
 

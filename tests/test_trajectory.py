@@ -95,7 +95,7 @@ def test_by_jax_forward_and_back(pair):
     assert value_there == pytest.approx(exact[0], rel=1e-10)
     assert slope == pytest.approx(exact[1]["m"], rel=1e-10)
     forward = jax.jit(lambda m: jax.jvp(lambda m: value(m, "forward"), (m,), (1.0,)))(1.1)
-    assert forward[1] == pytest.approx(slope, rel=1e-10)
+    assert forward[1] == pytest.approx(float(slope), rel=1e-10)
     masses = np.linspace(0.9, 1.1, 3)
     batch = jax.jit(jax.vmap(value))(masses)
     np.testing.assert_allclose(batch, [value(m) for m in masses], rtol=1e-12)

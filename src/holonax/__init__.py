@@ -9,10 +9,6 @@ from typing import TYPE_CHECKING, Any
 from . import _config  # noqa: F401  first: it sets JAX up before it computes
 from ._arguments import checked_class
 from ._version import __version__
-from .consistent import ConstraintError, Start, consistent
-from .described import StartWarning
-from .diagnosis import Diagnosis, diagnose
-from .events import Event, Impact, Occurrence
 from .formulation import (
     GGL,
     AlgebraicEnforcement,
@@ -68,15 +64,20 @@ from .model import (
     sphere,
     tube,
 )
-from .pairs import Method, methods
-from .result import Energy, Result
+from .result.result import Energy, Result
+from .result.states import Occurrence
 from .rotation import Vec2, Vec3
-from .run import Progress
-from .signals import Pulse, Step, Table
-from .simulate import resume, simulate
-from .steps import StepControl
-from .storage import StorageError
+from .run.control import StepControl
+from .run.events import Event, Impact
+from .run.pairs import Method, methods
+from .run.request import Progress
+from .run.simulate import resume, simulate
+from .run.storage import StorageError
+from .start.consistent import ConstraintError, Start, consistent
+from .start.described import StartWarning
+from .start.diagnosis import Diagnosis, diagnose
 from .system import FunctionSystem, System
+from .system.signals import Pulse, Step, Table
 
 if TYPE_CHECKING:
     from . import analysis, examples, papers, study, view
@@ -90,8 +91,8 @@ if TYPE_CHECKING:
         kinematics,
         linearize,
     )
-    from .gradients import value_and_gradient
-    from .traced import Trajectory, trajectory
+    from .run.gradients import value_and_gradient
+    from .run.trajectory import Trajectory, trajectory
     from .view import animate, plot
 
 # Imported when first asked for: a simulation needs none of them, and pays for none.
@@ -105,9 +106,9 @@ _FROM = {
     "inverse_dynamics": "analysis",
     "kinematics": "analysis",
     "linearize": "analysis",
-    "Trajectory": "traced",
-    "trajectory": "traced",
-    "value_and_gradient": "gradients",
+    "Trajectory": "run.trajectory",
+    "trajectory": "run.trajectory",
+    "value_and_gradient": "run.gradients",
     "animate": "view",
     "plot": "view",
 }

@@ -35,7 +35,7 @@ def _papers(arguments: argparse.Namespace) -> int:
 
 def _method_named(kind: str, name: str | None) -> Any:
     """A formulation or integrator by the name of its class, with its usual options."""
-    from .pairs import usual_formulations, usual_integrators
+    from .run.pairs import usual_formulations, usual_integrators
 
     if name is None:
         return None
@@ -53,7 +53,7 @@ def _completed(options: dict[str, Any]) -> dict[str, Any]:
     and steps by their error where it is estimated, else equal ones."""
     from .formulation import PostStabilized
     from .integrator import Dopri5
-    from .pairs import is_legal, usual_formulations
+    from .run.pairs import default_integrator, is_legal, usual_formulations
 
     if all(value is None for value in options.values()):
         return {"method": "auto"}
@@ -64,26 +64,25 @@ def _completed(options: dict[str, Any]) -> dict[str, Any]:
         formulation = PostStabilized("both", passes=2)
         if not is_legal(formulation, integrator):
             legal = [x for x in usual_formulations() if is_legal(x, integrator)]
-            own = lambda x: type(x.default_integrator()) is type(integrator)  # noqa: E731
+            own = lambda x: type(default_integrator(x)) is type(integrator)  # noqa: E731
             formulation = min(legal, key=lambda x: (not own(x), x.holds.count(False)))
     if options["dt"] is None and options["rtol"] is None:
         if integrator is None:
             explicit = is_legal(formulation, Dopri5())
-            integrator = Dopri5() if explicit else formulation.default_integrator()
+            integrator = Dopri5() if explicit else default_integrator(formulation)
         estimates = type(integrator).estimates_error
         options = options | ({"rtol": _RTOL} if estimates else {"dt": _DT})
     return options | {"formulation": formulation, "integrator": integrator}
 
 
 def _all_methods() -> Any:
-    from .pairs import methods
+    from . import methods
 
     return methods()
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
-    from . import examples
-    from .simulate import simulate
+    from . import examples, simulate
 
     if arguments.example is None:
         for name in examples.__all__:
@@ -100,7 +99,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
     result = simulate(system, start, arguments.t_end, **_completed(options))
     print(result)
     if arguments.plot is not None:
-        from .view import plot
+        from . import plot
 
         plot(result, title=arguments.example).savefig(arguments.plot)
         print(arguments.plot)
@@ -115,7 +114,7 @@ def _methods(arguments: argparse.Namespace) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from ._version import __version__
+    from . import __version__
 
     parser = argparse.ArgumentParser(
         prog="holonax", description="Constrained multibody dynamics on JAX."

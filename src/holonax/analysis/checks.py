@@ -11,8 +11,8 @@ from jax.core import Tracer
 
 from .._config import refuse_after_fork
 from .._messages import listed, shown
-from ..consistent import Start, check_start, consistent
-from ..diagnosis import DENSE_LIMIT
+from ..start.consistent import Start, check_start, consistent
+from ..start.diagnosis import DENSE_LIMIT
 from ..system.base import Array, System, check_system
 from ..system.mechanism import Mechanism
 

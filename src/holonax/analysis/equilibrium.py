@@ -19,12 +19,12 @@ import numpy as np
 from .._arguments import checked_call, choice
 from .._messages import listed
 from .._numbers import count, finite_number
-from ..consistent import Start, consistent, constraint_rows
-from ..diagnosis import unique
+from ..start.consistent import Start, consistent, constraint_rows
+from ..start.diagnosis import unique
 from ..system.base import Array, System
 from .checks import as_start, check_system, is_traced, known, unit
 from .statics import Found, Problem, search
-from .tangent import Tangent
+from .tangent_space import Tangent
 
 _NEUTRAL = 1e-9  # stiffness that counts as none, relative to the largest
 _METHODS = ("newton", "relaxation")

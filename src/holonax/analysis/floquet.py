@@ -19,19 +19,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._arguments import check_options, checked_call, flag
 from .._messages import listed
 from ..compiler import native
-from ..consistent import Start, consistent, finite_number
-from ..described import StartWarning
-from ..result import Result
-from ..simulate import simulate
+from ..result.result import Result
+from ..run.simulate import simulate
+from ..start.consistent import Start, consistent, finite_number
+from ..start.described import StartWarning
 from ..system.base import System
 from ..system.mechanism import Mechanism
 from ..system.places import rotations
 from .checks import as_start, check_system, is_traced, known_rank
 from .linearization import holonomic_rows
 from .steady import skew
-from .tangent import Tangent
+from .tangent_space import Tangent
 from .variation import Bases, Variation, allowed, variation
 
 _FEWEST, _MOST = 32, 8192  # steps in a period
@@ -105,6 +106,7 @@ def _complex(x: complex) -> str:
     return f"{x.real:.6g}{x.imag:+.6g}i" if x.imag else f"{x.real:.6g}"
 
 
+@checked_call
 def floquet(
     system: System,
     start: Any,
@@ -134,6 +136,8 @@ def floquet(
             "floquet: a period cannot be followed while it is differentiated or compiled. Call it "
             "with numbers."
         )
+    check_options(floquet, options, simulate)
+    flag("floquet", "find", find)
     period = finite_number("floquet", "period", period, positive=True)
     start = as_start("floquet", system, start)
     rank = known_rank("floquet", start, "Take a smaller mechanism.")

@@ -21,7 +21,7 @@ from jax.scipy.linalg import solve_triangular
 
 from .._arguments import checked_call
 from .._messages import listed, shown
-from ..result import Result
+from ..result.result import Result
 from ..system.base import Array, System
 from ..system.mechanism import Mechanism
 from .checks import check_system, is_traced, unit

@@ -19,10 +19,12 @@ import numpy as np
 from .._arguments import checked_call
 from .._messages import listed, shown
 from .._numbers import real
-from ..consistent import Start, finite_number
-from ..diagnosis import unique
-from ..formulation.base import Formulation, State, StepContext
-from ..result import Leg, Result
+from ..formulation.base import Formulation
+from ..problem import State, StepContext
+from ..result.result import Result
+from ..result.states import Leg
+from ..start.consistent import Start, finite_number
+from ..start.diagnosis import unique
 from ..system.base import Array, System
 from .checks import as_start, bodies_of, constraint_and_jacobian, free_motions, is_traced
 
@@ -48,10 +50,8 @@ class Kinematic(Formulation):
     """Stands in a `Result` for the equations of a fully driven mechanism."""
 
     kind: ClassVar[str] = "kinematic"
+    default_integrator: ClassVar[tuple[Any, ...]] = ("NewtonRaphson",)
     reference: ClassVar[str] = "Haug 1989, Section 3.6"
-
-    def default_integrator(self) -> NewtonRaphson:
-        return NewtonRaphson()
 
     def accelerations(self, context: StepContext, t: Array, state: State) -> tuple[Array, Array]:
         return context.system.accelerations(*state, t)

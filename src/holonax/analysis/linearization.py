@@ -28,13 +28,13 @@ import numpy as np
 
 from .._arguments import checked_call, several
 from .._messages import listed, shown
-from ..diagnosis import rank_of
+from ..start.diagnosis import rank_of
 from ..system.base import Array, System
 from .checks import as_start, check_system, coordinate_index, is_traced, known, known_rank, unit
 from .equilibrium import Equilibrium
 from .modes import Modes, sorted_modes
-from .steady import Frame, Unsteady, steady_frame
-from .tangent import library
+from .steady import SteadyFrame, Unsteady, steady_frame
+from .tangent_space import library
 from .variation import Bases, Variation, allowed, variation
 
 _SLOW = 1e-9  # [1/s] a rate that counts as none
@@ -212,7 +212,7 @@ def _known_tree(tree: Any) -> Any:
 
 def _steady(
     system: System, t: Any, q: Any, v: Any, rank: int, rows: Any, here: Variation, bases: Bases
-) -> tuple[Frame | None, bool]:
+) -> tuple[SteadyFrame | None, bool]:
     """The frame in which a motion is steady, None at rest; and whether the system changes."""
     speed = known(v)
     if speed is not None and np.max(np.abs(speed), initial=0.0) == 0 and is_traced((system, q, t)):
@@ -287,7 +287,7 @@ def _linearized(
     v: Array,
     here: Variation,
     bases: Bases,
-    frame: Frame | None,
+    frame: SteadyFrame | None,
     chosen: tuple[int, ...] | None,
     changing: bool,
 ) -> Linearization:
@@ -299,7 +299,7 @@ def _linearized(
         C = _dragged_again(xp, C, bases.positions, Z)
     nv = int(v.shape[0])
     none = np.zeros((nv, nv))
-    frame = Frame(none, none, none) if frame is None else frame
+    frame = SteadyFrame(none, none, none) if frame is None else frame
     by_velocity = here.by_velocity - here.mass @ frame.velocities
     M = Zv.T @ here.mass @ Zv
     D = -Zv.T @ by_velocity @ Zv

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from jax.lax import while_loop
 
 from ..system.base import Array, System
-from .tangent import Tangent
+from .tangent_space import Tangent
 
 _NEWTON_STEPS = 100
 _PROJECTION_STEPS = 20

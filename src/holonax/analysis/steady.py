@@ -28,7 +28,7 @@ _MANY = 20_000_000  # numbers in the equations for W
 _SAMPLES = (0.37, 1.0, 2.3)  # [rad] of the fastest and of the slowest rotation
 
 
-class Frame(NamedTuple):
+class SteadyFrame(NamedTuple):
     """A frame that turns at `rate` (nv, nv), world axes, seen in the axes of the coordinates v:
     deviations of position turn in it at `positions`, those of velocity at `velocities`."""
 
@@ -249,7 +249,7 @@ def steady_frame(
     holonomic: int,
     here: Variation,
     bases: Bases,
-) -> Frame | Unsteady:
+) -> SteadyFrame | Unsteady:
     """The frame in which the motion stands still, or why there is none.
 
     `holonomic` is the number of constraint rows of position level.
@@ -266,7 +266,7 @@ def steady_frame(
         if not reason:
             S = motion.now.S
             own = S.T @ W @ S
-            return Frame(W, own, own - S.T @ _spins(system, motion.now.v) @ S)
+            return SteadyFrame(W, own, own - S.T @ _spins(system, motion.now.v) @ S)
     return Unsteady(reason)
 
 

@@ -23,7 +23,7 @@ from ..compiler import native
 from ..system.base import Array, System
 from ..system.evaluation import evaluated
 from .checks import is_traced
-from .tangent import Tangent
+from .tangent_space import Tangent
 
 
 class Variation(NamedTuple):

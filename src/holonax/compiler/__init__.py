@@ -4,7 +4,7 @@
 """
 
 from .interrupt import CompilationInterrupted, compiling
-from .native import counts, native
+from .native import counts, forget, native
 from .structure import dependence
 
-__all__ = ["CompilationInterrupted", "compiling", "counts", "dependence", "native"]
+__all__ = ["CompilationInterrupted", "compiling", "counts", "dependence", "forget", "native"]

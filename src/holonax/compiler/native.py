@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -64,6 +65,15 @@ SIZES = (8000, 20_000, 45_000)
 EFFORTS = (Effort(2, 2), Effort(1, 1), Effort(0, 1), Effort(0, 0))
 
 
+_functions: weakref.WeakSet[Native] = weakref.WeakSet()
+
+
+def forget() -> None:
+    """Drop the programs in memory; those on disk stay."""
+    for function in list(_functions):
+        function._known.clear()
+
+
 class Native:
     """A function that is compiled for each structure and shape of its arguments.
 
@@ -78,6 +88,7 @@ class Native:
         self._jitted = jax.jit(function, static_argnums=self._static)
         self._known: dict[Any, Callable[[Any], Any]] = {}
         self.__name__ = getattr(function, "__name__", type(function).__name__)
+        _functions.add(self)
 
     def __call__(self, *args: Any) -> Any:
         dynamic = [x for i, x in enumerate(args) if i not in self._static]

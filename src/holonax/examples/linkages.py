@@ -8,8 +8,8 @@ from jax import Array
 
 from .._arguments import checked_call
 from .._numbers import count
-from ..consistent import Start, consistent
 from ..model import Model, box, rod
+from ..start.consistent import Start, consistent
 from ..system import FunctionSystem
 from ..system.mechanism import Mechanism
 

@@ -9,8 +9,8 @@ import numpy as np
 from jax import Array
 
 from .._arguments import checked_call, choice
-from ..consistent import Start, consistent
 from ..model import Model, box, composite, point_mass
+from ..start.consistent import Start, consistent
 from ..system import FunctionSystem
 from ..system.mechanism import Mechanism
 

@@ -7,8 +7,8 @@ import numpy as np
 from jax import Array
 
 from .._arguments import checked_call
-from ..consistent import Start, consistent, finite_number
 from ..model import Model, box, rod
+from ..start.consistent import Start, consistent, finite_number
 from ..system import FunctionSystem
 from ..system.mechanism import Mechanism
 

@@ -17,8 +17,8 @@ import numpy as np
 from jax import Array
 
 from .._arguments import checked_call, choice
-from ..consistent import Start, consistent, finite_number
 from ..model import Model
+from ..start.consistent import Start, consistent, finite_number
 from ..system import FunctionSystem
 from ..system.mechanism import Mechanism
 

@@ -1,7 +1,7 @@
 """Formulations: how the constraints are enforced."""
 
 from .algebraic import AlgebraicEnforcement
-from .base import Formulation, OdeFormulation, StepContext
+from .base import Formulation, OdeFormulation
 from .coordinate_projection import CoordinateProjection
 from .dae import GGL, Index2, Index3, Overdetermined, ProjectedInvariants
 from .index1 import Baumgarte, Index1
@@ -30,5 +30,4 @@ __all__ = [
     "ProjectedInvariants",
     "StabilizedInvariant",
     "StaggeredPenalty",
-    "StepContext",
 ]

@@ -25,8 +25,9 @@ import jax
 import jax.numpy as jnp
 
 from .._messages import shown
+from ..problem import State, StepContext
 from ..system.base import Array
-from .base import Formulation, State, StepContext
+from .base import Formulation
 
 Scheme = Literal["corrected", "printed"]
 
@@ -62,6 +63,7 @@ class AlgebraicEnforcement(Formulation):
     """
 
     kind: ClassVar[str] = "algebraic"
+    default_integrator: ClassVar[tuple[Any, ...]] = ("PredictorCorrector",)
     reference: ClassVar[str] = "Welch, Hong, Trapp, Choi 2007, Eqs. (43), (44)"
 
     order: Literal[1, 2] = eqx.field(static=True)
@@ -79,11 +81,6 @@ class AlgebraicEnforcement(Formulation):
                 "'corrected', 'printed'."
             )
         self.order, self.scheme = order, scheme
-
-    def default_integrator(self) -> Any:
-        from ..integrator import PredictorCorrector
-
-        return PredictorCorrector()
 
     def orders(self, integrator: Any) -> tuple[int, int, int]:
         p = 1 if self.scheme == "printed" else self.order

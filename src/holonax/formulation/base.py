@@ -1,18 +1,5 @@
 """How the constraints are enforced: a formulation turns a `System` into the problem that an
-integrator can take.
-
-A formulation says in the class variable `kind` what it makes; an integrator says in `accepts`
-which kinds it takes:
-
-- ``"ode"``: y = (q, v), y' = vector_field(t, y), with a map applied after each step. Explicit
-  integrators take it as it is; implicit ones solve its `residual`.
-- ``"dae"``: equations for the rates u of position and a of velocity and for algebraic variables z
-  (multipliers), given by `residual`; taken by implicit integrators.
-- ``"index3"``: a DAE whose constraints are of position level only.
-- ``"staggered"``: an ODE whose multipliers are found for the whole step before it is taken, so that
-  only methods that use nothing but rates of that step, with weights of sum one, do what they were
-  found for; taken by explicit Runge-Kutta methods.
-- other kinds belong to methods that bring a step of their own.
+integrator can take. (see `problem`).
 """
 
 from __future__ import annotations
@@ -22,8 +9,7 @@ import dataclasses
 import inspect
 import math
 from collections.abc import Mapping
-from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -31,22 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from ..system.base import Array, System
-
-State = tuple[Array, Array]
-
-
-class StepContext(NamedTuple):
-    """What a method knows while a step is taken: the system, the step size, the formulation, what
-    the formulation carries from step to step (a choice of coordinates, say), the tolerance of its
-    error where steps are chosen by it, and whether the step may be differentiated."""
-
-    system: System
-    dt: Array
-    formulation: Any = None
-    carry: Any = None
-    tolerance: Any = None
-    differentiable: bool = True
+from ..problem import State, StepContext, stabilized
+from ..system.base import Array
 
 
 def shown_option(value: Any) -> str:
@@ -62,6 +34,10 @@ class Formulation(eqx.Module):
 
     kind: ClassVar[str]
     reference: ClassVar[str]
+    # The integrator used when none is given: the name of its class, and options.
+    default_integrator: ClassVar[tuple[Any, ...]]
+    # Names of integrators that have a step of their own for this formulation.
+    own_steps: ClassVar[tuple[str, ...]] = ()
     index: ClassVar[int] = 1
     # whether the kinematic equation is more than u = v
     projects_position: ClassVar[bool] = False
@@ -83,10 +59,6 @@ class Formulation(eqx.Module):
                 parts.append(f"{option.name}={text}")
         return f"{type(self).__name__}({', '.join(parts)})"
 
-    @abc.abstractmethod
-    def default_integrator(self) -> Any:
-        """The integrator used when none is given."""
-
     def accelerations(self, context: StepContext, t: Array, state: State) -> tuple[Array, Array]:
         """(v', lam) at (t, q, v): those of M v' = f - G^T lam with g'' = 0, unless something is
         added to these equations."""
@@ -101,6 +73,13 @@ class Formulation(eqx.Module):
     def after_step(self, context: StepContext, t: Array, state: State) -> State:
         """The state after the integrator's step, with the constraints stabilised."""
 
+    def projected(self, context: StepContext, t: Array, state: State) -> State:
+        """The state moved onto the constraints of position and velocity, for a step that another
+        method has taken."""
+        from .post_stabilized import PostStabilized
+
+        return stabilized(PostStabilized("both", passes=3), t, state, context)
+
     def residual(
         self, context: StepContext, t: Array, q: Array, v: Array, u: Array, a: Array, z: Array
     ) -> tuple[Array, Array, Array]:
@@ -111,7 +90,7 @@ class Formulation(eqx.Module):
         """
         raise TypeError(
             f"{type(self).__name__} brings a step of its own and has no equations at one instant. "
-            f"Integrate it with {type(self.default_integrator()).__name__}."
+            f"Integrate it with {self.default_integrator[0]}."
         )
 
     def algebraic_scale(self, context: StepContext) -> Array:
@@ -179,21 +158,11 @@ class Formulation(eqx.Module):
         return _vector_field(self, t, y, context)
 
 
-@cache
-def _classical() -> Any:
-    """RK4, made once."""
-    from ..integrator import RK4
-
-    return RK4()
-
-
 class OdeFormulation(Formulation):
     """A formulation whose problem is an ODE in (q, v) with a map after each step."""
 
     kind: ClassVar[str] = "ode"
-
-    def default_integrator(self) -> Any:
-        return _classical()
+    default_integrator: ClassVar[tuple[Any, ...]] = ("RK4",)
 
     def residual(
         self, context: StepContext, t: Array, q: Array, v: Array, u: Array, a: Array, z: Array
@@ -209,9 +178,3 @@ class OdeFormulation(Formulation):
 def _vector_field(formulation: Formulation, t: Array, y: State, context: StepContext) -> State:
     u, a = formulation.rates(context, t, y)
     return context.system.qdot(y[0], u), a
-
-
-@jax.jit
-def stabilized(formulation: Formulation, t: Array, y: State, context: StepContext) -> State:
-    """`formulation.after_step`, traced once."""
-    return formulation.after_step(context, t, y)

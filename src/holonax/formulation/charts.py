@@ -14,112 +14,25 @@ is kept while (G C)^-1 G, the rates of the dependent part for given independent 
 from __future__ import annotations
 
 import abc
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.core import Tracer
 
 from .._messages import shown
-from ..linalg import LUFactor, jacobian, lu, lu_solve
+from ..linalg import jacobian, lu, lu_solve
+from ..problem import State, StepContext
+from ..problem.chart import Chart, CoordinateWeights
 from ..system.base import Array, System
-from .base import OdeFormulation, State, StepContext
+from .base import OdeFormulation
 from .options import positive
 
-_MOST_ITERATIONS = 20
 # A pivot below this, in rows of unit size, belongs to a row that depends on the others.
 _RANK = 1e-9
 # Pivots may be this much smaller than the largest one.
 _THRESHOLD = 0.1
-
-
-class Weights(NamedTuple):
-    """How coordinates compare, from the start of a run on: `scale` (nv,) is what a unit of each
-    velocity counts, `crowd` (nv,) the number of constraints that each takes part in."""
-
-    scale: Array
-    crowd: Array
-
-
-class Chart(NamedTuple):
-    """The choice carried from step to step.
-
-    `complement` is C (nv, rows), column i for constraint row i; `kept` (rows,) is zero for rows
-    that depend on others, whose columns are zero (None if all are independent); `weights` compare
-    the coordinates; `size` is the measure of (G C)^-1 G when the chart was chosen; `changes` counts
-    the choices after the first.
-    """
-
-    complement: Array
-    kept: Array | None
-    weights: Weights
-    size: Array
-    changes: Array
-
-    def matrix(self, product: Array) -> Array:
-        """G C, given as it is, made regular where a row depends on others."""
-        if self.kept is None:
-            return product
-        kept = self.kept[: product.shape[0]]
-        return kept[:, None] * product + jnp.diag(1 - kept)
-
-    def factor(self, jacobian: Array) -> LUFactor:
-        """The factor of G C for all rows of G."""
-        return lu(self.matrix(jacobian @ self.complement))
-
-    def solve(self, factor: LUFactor, residual: Array) -> Array:
-        """C (G C)^-1 residual."""
-        return self.complement @ lu_solve(factor, self.mask(residual))
-
-    def mask(self, residual: Array) -> Array:
-        """The residual, without those of dependent rows."""
-        return residual if self.kept is None else self.kept[: residual.shape[0]] * residual
-
-    def measure(self, jacobian: Array) -> Array:
-        """sqrt(1 + |H|^2) of the rates H of dependent coordinates for unit independent ones.
-
-        The same for every basis of the range of C: [1, H] is (G C)^-1 G in coordinates along C
-        and beside it.
-        """
-        scale = self.weights.scale
-        rates = lu_solve(self.factor(jacobian), jacobian) / scale
-        square = jnp.sum(rates**2, axis=1) * (scale @ self.complement**2) ** 2
-        return jnp.sqrt(1 + jnp.maximum(jnp.sum(self.mask(square - 1)), 0.0))
-
-    def dependent(
-        self, system: System, t: Array, q: Array, given: Array, start: Array, tolerance: Array
-    ) -> tuple[Array, Array]:
-        """eta with g(q ⊞ (given + C eta), t) = 0 by Newton's method, and |g| before its last step.
-
-        Not to be differentiated.
-        """
-        C = self.complement[:, : start.shape[0]]
-
-        def iterate(now: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-            eta, _, count = now
-            step, distance = self.newton_step(system, t, q, given + C @ eta)
-            return eta - step, distance, count + 1
-
-        def unfinished(now: tuple[Array, Array, Array]) -> Array:
-            return jnp.logical_and(now[1] > tolerance, now[2] < _MOST_ITERATIONS)
-
-        far = jnp.asarray(jnp.finfo(start.dtype).max)
-        eta, distance, _ = lax.while_loop(unfinished, iterate, (start, far, jnp.asarray(0)))
-        return eta, distance
-
-    def newton_step(
-        self, system: System, t: Array, q: Array, increment: Array
-    ) -> tuple[Array, Array]:
-        """(step of eta, |g|) at q ⊞ increment, the matrix taken as a constant."""
-        at = system.retract(q, increment)
-        g = system.constraint(at, t)
-        C = self.complement[:, : g.shape[0]]
-        along = jax.vmap(system.increment_rate, (None, 1), 1)(increment, C)
-        product = system.jacobian(at, t)[: g.shape[0]] @ along
-        factor = lu(lax.stop_gradient(self.matrix(product)))
-        return lu_solve(factor, self.mask(g)), jnp.max(jnp.abs(g))
 
 
 class StateSpaceFormulation(OdeFormulation):
@@ -134,14 +47,14 @@ class StateSpaceFormulation(OdeFormulation):
 
     @abc.abstractmethod
     def complement(
-        self, jacobian: Array, holonomic: int, redundant: bool, weights: Weights
+        self, jacobian: Array, holonomic: int, redundant: bool, weights: CoordinateWeights
     ) -> tuple[Array, Array | None]:
         """(C, kept) for [G; A], the first columns of C belonging to the `holonomic` rows."""
 
-    def weights(self, system: System, t: Array, q: Array, jacobian: Array) -> Weights:
+    def weights(self, system: System, t: Array, q: Array, jacobian: Array) -> CoordinateWeights:
         """How coordinates compare; all are alike unless a formulation says otherwise."""
         n = jacobian.shape[1]
-        return Weights(jnp.ones(n), jnp.ones(n))
+        return CoordinateWeights(jnp.ones(n), jnp.ones(n))
 
     def after_step(self, context: StepContext, t: Array, state: State) -> State:
         return self.on_manifold(context, t, state)
@@ -156,7 +69,7 @@ class StateSpaceFormulation(OdeFormulation):
         holonomic = system.constraint(q, t).shape[0]
         jacobian = system.jacobian(q, t)
 
-        def choose(weights: Weights, changes: Array) -> Chart:
+        def choose(weights: CoordinateWeights, changes: Array) -> Chart:
             redundant = system.has_redundant_constraints
             C, kept = self.complement(jacobian, holonomic, redundant, weights)
             chart = Chart(C, kept, weights, jnp.ones(()), changes)
@@ -217,7 +130,7 @@ class StateSpaceFormulation(OdeFormulation):
 
 
 def pivots(
-    jacobian: Array, holonomic: int, redundant: bool, weights: Weights
+    jacobian: Array, holonomic: int, redundant: bool, weights: CoordinateWeights
 ) -> tuple[Array, Array | None]:
     """Dependent coordinates as unit vectors C (nv, rows), with `kept` as in `Chart`.
 

@@ -21,8 +21,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..problem import State, StepContext
 from ..system.base import Array, ConstraintFactor, Metric, System
-from .base import OdeFormulation, State, StepContext
+from .base import OdeFormulation
 from .options import check_choice, check_count, positive
 
 Level = Literal["both", "position", "velocity"]

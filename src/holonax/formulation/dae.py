@@ -20,8 +20,9 @@ from jax.core import Tracer
 
 from .._arguments import flag
 from .._numbers import parameter
+from ..problem import State, StepContext
 from ..system.base import Array, System
-from .base import Formulation, State, StepContext
+from .base import Formulation
 from .options import check_choice, positive
 
 
@@ -29,11 +30,7 @@ class DaeFormulation(Formulation):
     """Base: consistent accelerations come from the index-1 equations, nothing after a step."""
 
     kind: ClassVar[str] = "dae"
-
-    def default_integrator(self) -> Any:
-        from ..integrator import RadauIIA
-
-        return RadauIIA(3)
+    default_integrator: ClassVar[tuple[Any, ...]] = ("RadauIIA", 3)
 
     def after_step(self, context: StepContext, t: Array, state: State) -> State:
         return state
@@ -79,6 +76,7 @@ class Index3(DaeFormulation):
     """
 
     kind: ClassVar[str] = "index3"
+    default_integrator: ClassVar[tuple[Any, ...]] = ("GeneralizedAlpha", 0.9)
     index: ClassVar[int] = 3
     reference: ClassVar[str] = "Bauchau, Epple, Bottasso 2009"
     kept_as: ClassVar[Mapping[str, str]] = {"reference": "reference_size"}
@@ -138,15 +136,8 @@ class Index3(DaeFormulation):
         return (p, p, p) if s in (None, 1) else (p, s, s - 1)
 
     def drift_orders(self, integrator: Any) -> tuple[float, float]:
-        from ..integrator import Rattle
-
         position, velocity = super().drift_orders(integrator)
-        return position, math.inf if isinstance(integrator, Rattle) else velocity
-
-    def default_integrator(self) -> Any:
-        from ..integrator import GeneralizedAlpha
-
-        return GeneralizedAlpha(0.9)
+        return position, math.inf if integrator.holds_velocity else velocity
 
     def carry(self, context: StepContext, t: Array, state: State, old: Any) -> Any:
         """(m_r, d_r, k_r), found at the start and kept."""

@@ -12,8 +12,9 @@ from typing import ClassVar
 import jax.numpy as jnp
 
 from .._messages import shown
+from ..problem import State, StepContext
 from ..system.base import Array
-from .base import OdeFormulation, State, StepContext
+from .base import OdeFormulation
 from .options import Gain
 
 

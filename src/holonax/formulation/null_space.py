@@ -17,8 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ..problem.chart import CoordinateWeights
 from ..system.base import Array
-from .charts import StateSpaceFormulation, Weights, growth, pivots
+from .charts import StateSpaceFormulation, growth, pivots
 from .options import check_choice, positive
 
 Basis = Literal["qr", "svd", "gram-schmidt"]
@@ -59,7 +60,7 @@ class NullSpace(StateSpaceFormulation):
         self.condition_limit = growth("NullSpace", condition_limit)
 
     def complement(
-        self, jacobian: Array, holonomic: int, redundant: bool, weights: Weights
+        self, jacobian: Array, holonomic: int, redundant: bool, weights: CoordinateWeights
     ) -> tuple[Array, Array | None]:
         rows = jacobian.shape[0]
         kept = pivots(jacobian, holonomic, True, weights)[1] if redundant else None

@@ -14,8 +14,9 @@ from typing import Any, ClassVar, Literal
 import equinox as eqx
 import jax.numpy as jnp
 
+from ..problem.chart import CoordinateWeights
 from ..system.base import Array, System
-from .charts import StateSpaceFormulation, Weights, growth, pivots
+from .charts import StateSpaceFormulation, growth, pivots
 from .options import check_choice, positive
 
 NewtonMatrix = Literal["exact", "fisette-vaneghem"]
@@ -49,6 +50,7 @@ class CoordinatePartitioning(StateSpaceFormulation):
     """
 
     reference: ClassVar[str] = "Wehage, Haug 1982; Haug, Negrut, Iancu 1997"
+    own_steps: ClassVar[tuple[str, ...]] = ("Newmark",)
 
     condition_limit: Array
     tolerance: Array
@@ -70,7 +72,7 @@ class CoordinatePartitioning(StateSpaceFormulation):
         self.tolerance = positive(owner, "tolerance", tolerance, "m or rad")
         self.matrix, self.predictor = matrix, predictor
 
-    def weights(self, system: System, t: Array, q: Array, jacobian: Array) -> Weights:
+    def weights(self, system: System, t: Array, q: Array, jacobian: Array) -> CoordinateWeights:
         # Velocities are compared by the kinetic energy they stand for, whatever their units.
         mass = jnp.diagonal(system.mass_matrix(q))
         scale = jnp.sqrt(jnp.maximum(mass, _LIGHTEST * jnp.max(mass)))
@@ -79,10 +81,10 @@ class CoordinatePartitioning(StateSpaceFormulation):
         general = jnp.abs(system.jacobian(elsewhere, t))
         largest = jnp.max(general, axis=1, keepdims=True, initial=0.0)
         crowd = jnp.sum(general > _NO_ENTRY * largest, axis=0)
-        return Weights(scale, jnp.maximum(crowd, 1).astype(float))
+        return CoordinateWeights(scale, jnp.maximum(crowd, 1).astype(float))
 
     def complement(
-        self, jacobian: Array, holonomic: int, redundant: bool, weights: Weights
+        self, jacobian: Array, holonomic: int, redundant: bool, weights: CoordinateWeights
     ) -> tuple[Array, Array | None]:
         return pivots(jacobian, holonomic, redundant, weights)
 

@@ -20,8 +20,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from ..problem import State, StepContext
 from ..system.base import Array, System
-from .base import OdeFormulation, State, StepContext
+from .base import OdeFormulation
 from .options import Gain, check_count, positive
 
 
@@ -187,17 +188,13 @@ class StaggeredPenalty(OdeFormulation):
     """
 
     kind: ClassVar[str] = "staggered"
+    default_integrator: ClassVar[tuple[Any, ...]] = ("Midpoint",)
     reference: ClassVar[str] = "Park, Chiou 1988"
 
     epsilon: Array
 
     def __init__(self, epsilon: float = 1e-12):
         self.epsilon = positive("StaggeredPenalty", "epsilon", epsilon, "m/N")
-
-    def default_integrator(self) -> Any:
-        from ..integrator import Midpoint
-
-        return Midpoint()
 
     def orders(self, integrator: Any) -> tuple[int, int, int]:
         p = min(integrator.order(None), 2)

@@ -20,8 +20,9 @@ from jax.core import Tracer
 
 from .._messages import shown
 from .._numbers import as_array, real
+from ..problem import State, StepContext
 from ..system.base import Array, Metric
-from .base import OdeFormulation, State, StepContext
+from .base import OdeFormulation
 from .correction import Correction, Direction, Freeze, Level, correction
 from .options import check_choice, check_count
 

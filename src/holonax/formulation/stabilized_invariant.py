@@ -13,8 +13,9 @@ from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 
+from ..problem import State, StepContext
 from ..system.base import Array
-from .base import OdeFormulation, State, StepContext
+from .base import OdeFormulation
 from .correction import CoupledCorrection, FullCorrection, LevelCorrection
 from .options import Gain, check_choice
 

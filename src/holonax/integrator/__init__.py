@@ -1,9 +1,7 @@
 """Integrators: one step of one method each.
 
-`StabilizedSolver` makes a diffrax solver of one, and is made when asked for (see `loop_parts.py`).
+`run.loop_parts.StabilizedSolver` makes a diffrax solver of one.
 """
-
-from typing import Any
 
 from .adams import AdamsBashforth, AdamsMoulton, ModifiedAdamsMoulton
 from .algebraic import PredictorCorrector
@@ -40,11 +38,3 @@ __all__ = [
     "VariableAdams",
     "VariableBDF",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "StabilizedSolver":
-        from ..loop_parts import StabilizedSolver
-
-        return StabilizedSolver
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

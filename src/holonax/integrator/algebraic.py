@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from ..formulation.base import StepContext
+from ..problem import FullState, StepContext
 from ..system.base import Array
-from .base import FullState, Integrator
+from .base import Integrator
 
 
 class PredictorCorrector(Integrator):

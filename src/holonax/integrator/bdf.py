@@ -16,10 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._numbers import count
-from ..formulation.base import StepContext, stabilized
-from ..formulation.post_stabilized import PostStabilized
+from ..problem import FullState, StepContext
 from ..system.base import Array
-from .base import FullState
 from .explicit import Dop853
 from .implicit import ImplicitStep, end_equations
 from .newton import NewtonCounts
@@ -135,7 +133,7 @@ def _started(
     state: Any = solver.step(terms, t0, t1, state, args, inner, True)[0]
     formulation = args.formulation
     if formulation.kind != "ode":
-        state = stabilized(PostStabilized("both", passes=3), t1, state, args)
+        state = formulation.projected(args, t1, state)
     a, lam = formulation.accelerations(args, t1, state)
     z = formulation.algebraic_start(args, t1, state[0], lam)
     return FullState(state[0], state[1], a, z, y0.condition), jnp.asarray(True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from . import tables
 from .base import Integrator
-from .tables import Table
+from .tables import Tableau
 
 
 class Euler(Integrator):
@@ -56,7 +56,7 @@ class RungeKutta(Integrator):
 
     @property
     @abc.abstractmethod
-    def tableau(self) -> Table:
+    def tableau(self) -> Tableau:
         """The coefficients of stages, solution and errors."""
 
     def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> None:
@@ -117,7 +117,7 @@ class Heun(RungeKutta):
     reference: ClassVar[str] = "Heun 1900"
 
     @property
-    def tableau(self) -> Table:
+    def tableau(self) -> Tableau:
         return tables.second_order(1.0)
 
     def order(self, terms: Any) -> int:
@@ -130,7 +130,7 @@ class Midpoint(RungeKutta):
     reference: ClassVar[str] = "Runge 1895"
 
     @property
-    def tableau(self) -> Table:
+    def tableau(self) -> Tableau:
         return tables.second_order(1 / 2)
 
     def order(self, terms: Any) -> int:
@@ -143,7 +143,7 @@ class Ralston(RungeKutta):
     reference: ClassVar[str] = "Ralston 1962"
 
     @property
-    def tableau(self) -> Table:
+    def tableau(self) -> Tableau:
         return tables.second_order(2 / 3)
 
     def order(self, terms: Any) -> int:
@@ -156,7 +156,7 @@ class Dopri5(RungeKutta):
     reference: ClassVar[str] = "Dormand, Prince 1980"
 
     @property
-    def tableau(self) -> Table:
+    def tableau(self) -> Tableau:
         return tables.dopri5()
 
     def order(self, terms: Any) -> int:
@@ -170,7 +170,7 @@ class RK4(RungeKutta):
     reference: ClassVar[str] = "Kutta 1901"
 
     @property
-    def tableau(self) -> Table:
+    def tableau(self) -> Tableau:
         return tables.kutta()
 
     def order(self, terms: Any) -> int:
@@ -186,7 +186,7 @@ class Dop853(RungeKutta):
     reference: ClassVar[str] = "Hairer, Norsett, Wanner 1993, II.10"
 
     @property
-    def tableau(self) -> Table:
+    def tableau(self) -> Tableau:
         return tables.dop853()
 
     def order(self, terms: Any) -> int:

@@ -17,9 +17,9 @@ import numpy as np
 
 from .._arguments import flag
 from .._numbers import count, finite_number
-from ..formulation.base import StepContext
+from ..problem import FullState, StepContext
 from ..system.base import Array
-from .base import FullState, Integrator
+from .base import Integrator
 from .newton import Linear, NewtonCounts, Scaling, newton, newton_step
 
 

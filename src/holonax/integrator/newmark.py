@@ -26,12 +26,10 @@ from jax.core import Tracer
 
 from .._arguments import unknown_argument
 from .._numbers import parameter
-from ..formulation.base import StepContext
-from ..formulation.partitioning import CoordinatePartitioning
 from ..linalg import derivative
+from ..problem import FullState, StepContext
 from ..system.base import Array
 from ..system.tangent_blocks import StepWeights
-from .base import FullState
 from .implicit import ImplicitStep
 from .newton import Linear, NewtonCounts
 from .partitioned import partitioned_newmark_step
@@ -268,7 +266,7 @@ class Newmark(_NewmarkFamily):
         solver_state: _Memory,
         made_jump: Any,
     ) -> Any:
-        if not isinstance(args.formulation, CoordinatePartitioning):
+        if "Newmark" not in args.formulation.own_steps:
             return super().step(terms, t0, t1, y0, args, solver_state, made_jump)
         y1, solved, counts = partitioned_newmark_step(self, args, t1, y0)
         error = self._error(args, y0, y1, y0.a, y1.a)

@@ -18,12 +18,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ..formulation.base import StepContext
-from ..formulation.charts import Chart
-from ..formulation.partitioning import CoordinatePartitioning
 from ..linalg import jacobian, lu, lu_solve
+from ..problem import FullState, StepContext
+from ..problem.chart import Chart
 from ..system.base import Array, System
-from .base import FullState
 from .newton import NewtonCounts
 
 
@@ -35,7 +33,6 @@ class PartitionedStep:
     ) -> None:
         system, chart = context.system, context.carry
         _refuse(system)
-        assert isinstance(context.formulation, CoordinatePartitioning)
         assert isinstance(chart, Chart)
         self.system, self.chart, self.t1, self.y0 = system, chart, t1, y0
         self.tolerance = context.formulation.tolerance

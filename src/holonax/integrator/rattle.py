@@ -13,9 +13,8 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
-from ..formulation.base import StepContext
+from ..problem import FullState, StepContext
 from ..system.base import Array
-from .base import FullState
 from .implicit import ImplicitStep
 from .newton import NewtonCounts
 
@@ -27,6 +26,7 @@ class Rattle(ImplicitStep):
     """
 
     accepts: ClassVar[tuple[str, ...]] = ("index3",)
+    holds_velocity: ClassVar[bool] = True
     reference: ClassVar[str] = "Andersen 1983; Leimkuhler, Skeel 1994"
 
     def order(self, terms: Any) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from . import dop853_numbers
 
 
-class Table(NamedTuple):
+class Tableau(NamedTuple):
     """Coefficients of the stages after the first, of the solution and of its errors.
 
     `a_lower` has one row for each stage after the first and `c` their nodes; `b_error` weighs the k
@@ -29,10 +29,10 @@ class Table(NamedTuple):
 
 
 @cache
-def second_order(c: float) -> Table:
+def second_order(c: float) -> Tableau:
     """The method of order 2 whose second stage is at `c`; its error is the distance to Euler's."""
     share = 1 / (2 * c)
-    return Table(
+    return Tableau(
         a_lower=(np.array([c]),),
         b_sol=np.array([1 - share, share]),
         b_error=np.array([share, -share]),
@@ -41,9 +41,9 @@ def second_order(c: float) -> Table:
 
 
 @cache
-def kutta() -> Table:
+def kutta() -> Tableau:
     """The classical method of order 4, which has no estimate of its error."""
-    return Table(
+    return Tableau(
         a_lower=(np.array([0.5]), np.array([0.0, 0.5]), np.array([0.0, 0.0, 1.0])),
         b_sol=np.array([1 / 6, 1 / 3, 1 / 3, 1 / 6]),
         b_error=np.zeros(4),
@@ -67,7 +67,7 @@ def _solved(rows: list[list[Fraction]], values: list[Fraction]) -> list[Fraction
 
 
 @cache
-def dopri5() -> Table:
+def dopri5() -> Tableau:
     """Dormand and Prince's table, from its nodes and the conditions of order 5.
 
     With b_2 = 0 the other weights integrate polynomials of degree 4. The rows satisfy
@@ -107,7 +107,7 @@ def dopri5() -> Table:
     a = [[found.get((i, j), Fraction(0)) for j in range(1, i)] for i in range(1, n)]
     lower = [[ci - sum(row, Fraction(0)), *row] for ci, row in zip(c[1:], a, strict=True)]
     numbers = lambda xs: np.array([float(x) for x in xs])  # noqa: E731
-    return Table(
+    return Tableau(
         a_lower=tuple(numbers(row) for row in [*lower, b]),
         b_sol=numbers([*b, Fraction(0)]),
         b_error=np.array(
@@ -118,9 +118,9 @@ def dopri5() -> Table:
 
 
 @cache
-def dop853() -> Table:
+def dop853() -> Tableau:
     """Dormand and Prince's table of order 8 in 12 stages, with errors of the orders 5 and 3."""
-    return Table(
+    return Tableau(
         a_lower=tuple(np.array(row) for row in dop853_numbers.STAGES),
         b_sol=np.array(dop853_numbers.SOLUTION),
         b_error=np.array(dop853_numbers.ERROR_OF_ORDER_5),

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..formulation.base import StepContext
+from ..problem import StepContext
 from .base import Array, Integrator
 from .order_control import ERROR_ORDER, check_order, order_error
 

@@ -20,9 +20,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ..formulation.base import StepContext
+from ..problem import FullState, StepContext
 from ..system.base import Array
-from .base import FullState
 from .implicit import ImplicitStep, end_equations, error_by_index
 from .newton import NewtonCounts
 from .order_control import ERROR_ORDER, check_order, order_error

@@ -223,6 +223,7 @@ def _evaluate(equations: Sequence[Any], env: dict[Any, Any]) -> None:
 
 
 _forms: dict[Any, _Form] = {}
+_MOST = 10_000  # forms that are kept
 
 
 def _form(eqn: Any, active: Sequence[bool]) -> _Form:
@@ -233,6 +234,8 @@ def _form(eqn: Any, active: Sequence[bool]) -> _Form:
     except TypeError:  # a parameter that cannot be compared
         return _Form(eqn, active)
     if found is None:
+        if len(_forms) >= _MOST:
+            _forms.clear()
         found = _forms[key] = _Form(eqn, active)
     return found
 

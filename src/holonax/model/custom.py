@@ -17,7 +17,7 @@ import numpy as np
 
 from .._messages import explained, shown
 from .._numbers import is_traced, tree
-from ..system.elements import Constraint, Element, Group, RateConstraint, Table, group_rows
+from ..system.elements import Constraint, Element, Group, Indices, RateConstraint, group_rows
 from ..system.frames import Frame, PlanarFrame, at_origins
 from .attachment import Attached, Attachment
 from .bodies import Body
@@ -209,7 +209,7 @@ def _start_frame(body: Body) -> Any:
 def _group_of_one(element: Element, attachment: Attachment, frames: Sequence[Any]) -> Group:
     stacked = jax.tree.map(lambda x: jnp.asarray(x, dtype=float)[None], element)
     rows = group_rows(element, type(frames[0]), len(frames))
-    nodes = tuple(Table.of((i,)) for i in range(len(frames)))
+    nodes = tuple(Indices.of((i,)) for i in range(len(frames)))
     return Group(stacked, nodes, (attachment.item.name,), rows)
 
 

@@ -28,7 +28,7 @@ def not_negative(owner: str, what: str, value: Any) -> Any:
 
 def slide_and_turn(owner: str, what: str, value: Any) -> tuple[Any, Any]:
     """A number for both, or a pair (sliding, turning)."""
-    several = isinstance(value, tuple) or np.ndim(value)
+    several = isinstance(value, tuple) or (is_traced(value) and np.ndim(value))
     values = vector(owner, what, value, 2) if several else (value, value)
     first, second = (not_negative(owner, what, x) for x in values)
     return first, second

@@ -55,7 +55,7 @@ class SpringDamper(PointPair, ForceItem):
         if not is_traced(rest) and rest < 0:
             raise ModelError(f"{self.owner}: length={rest} is negative. Give a length in metres.")
         law = checks.spring_law(self.owner, self.stiffness, self.damping, rest, self.actuator)
-        element = forces.SpringDamper(there.arm(0, p), there.arm(1, q), law)
+        element = forces.SpringDamperForce(there.arm(0, p), there.arm(1, q), law)
         return there.attached([element], point=q, point_a=p)
 
 
@@ -113,7 +113,7 @@ class TorsionSpring(OnJoint, ForceItem):
         if ta is None or tb is None:
             return there.attached([forces.PlanarTorsionSpring(law)])
         e1, e2, n, f1 = (there.components(x) for x in (*ta.T, tb[:, 0]))
-        return there.attached([forces.TorsionSpring(e1, e2, n, f1, law)])
+        return there.attached([forces.TorsionSpringForce(e1, e2, n, f1, law)])
 
 
 @record("bushing", "bushing")
@@ -155,7 +155,7 @@ class Bushing(PointPair, ForceItem):
         else:
             T = rotation_matrix(self.owner, self.axes)
             Ta, Tb = Axes3.of(first.rotation.T @ T), Axes3.of(second.rotation.T @ T)
-            element = forces.Bushing(p, q, Ta, Tb, K, C)
+            element = forces.BushingForce(p, q, Ta, Tb, K, C)
         return there.attached([element], point_a=points[0], point=points[1])
 
 

@@ -63,7 +63,7 @@ class SpringLaw(eqx.Module):
         return 0.5 * self.stiffness * (x - self.rest) ** 2
 
 
-class SpringDamper(Force):
+class SpringDamperForce(Force):
     """Translational spring-damper-actuator along the line from p to q (TSDA)."""
 
     p: Vector
@@ -96,7 +96,7 @@ class PlanarTorsionSpring(Force):
         return self.law.energy(b.angle - a.angle)
 
 
-class TorsionSpring(Force):
+class TorsionSpringForce(Force):
     """Rotational spring-damper-actuator about an axis of the first body (RSDA).
 
     `e1, e2, n` is a triad of the first body, n along the axis; `f1` a direction of the second that
@@ -129,7 +129,7 @@ class TorsionSpring(Force):
 # -- bushings --------------------------------------------------------------------------------
 
 
-class Bushing(Force):
+class BushingForce(Force):
     """Bushing in space: load -K x - C x' on the place of one marker seen from another.
 
     x is the displacement d of the second marker in the axes of the first, and the rotation vector

@@ -12,12 +12,12 @@ import numpy as np
 
 from .._arguments import choice
 from .._messages import listed, shown
-from .._numbers import namespace, stacked
-from ..signals import check_breaks
+from .._numbers import as_array, is_traced, namespace, real, stacked
 from ..system.assembly import BodySet
-from ..system.elements import Group, Table, group_rows
+from ..system.elements import Group, Indices, group_rows
 from ..system.frames import Frame, PlanarFrame
 from ..system.mechanism import JointPlaces, Mechanism
+from ..system.signals import check_breaks
 from . import bodies, custom, drivers, force_items, gears, joints, nonholonomic, planar_joints
 from .analysis_methods import AnalysisMethods
 from .attachment import Attached, Attachment
@@ -137,7 +137,7 @@ class Model(AnalysisMethods):
 
     def __getitem__(self, name: str) -> Any:
         """The record of that name."""
-        if name not in self._items:
+        if not isinstance(name, str) or name not in self._items:
             raise KeyError(f"There is no object {shown(name)}; there are {listed(self._items)}.")
         return self._items[name]
 
@@ -158,6 +158,10 @@ class Model(AnalysisMethods):
 
     def add(self, item: Item) -> Item:
         """Add a record, one of another model or of a class of your own."""
+        if not isinstance(item, Item):
+            raise ModelError(
+                f"Model: {shown(item)} is not a record. Give one of another model's items."
+            )
         name = self._new_name(item.noun, item.name)
         if isinstance(item, BodyItem):
             self._bodies[name] = self._placed(item)
@@ -189,6 +193,11 @@ class Model(AnalysisMethods):
         They may be traced: everything that follows from them is a pure function.
         """
         changes: dict[str, dict[str, Any]] = {}
+        if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
+            raise ModelError(
+                f"Model: {shown(values)} are not parameters by name. Give a dictionary such as "
+                "{'crank.mass': 2.0}."
+            )
         values = dict(values)
         gravity = values.pop("gravity", self.gravity)
         for key, value in values.items():
@@ -276,6 +285,10 @@ class Model(AnalysisMethods):
         names: dict[str, Any] = {}
         for field in item.touches:
             given = getattr(item, field)
+            if isinstance(given, tuple) and field != "bodies":
+                raise ModelError(
+                    f"{item.owner}: {field}={shown(given)} is not one body. Give one, or its name."
+                )
             if isinstance(given, tuple):
                 names[field] = tuple(self._name_of(item, x) for x in given)
             elif given is not None:
@@ -402,7 +415,8 @@ class Model(AnalysisMethods):
 
 
 def _gravity(given: Any) -> np.ndarray:
-    size = len(given) if hasattr(given, "__len__") else 0
+    known = as_array(given) if is_traced(given) else real(given)
+    size = known.size if known is not None and known.ndim == 1 else 0
     if size not in (2, 3):
         raise ModelError(
             f"Model: gravity={shown(given)} must have two or three components [m/s^2], such as "
@@ -430,7 +444,7 @@ def _grouped(attached: Any, index: dict[str, int], frame: type) -> list[Group]:
     for parts in found.values():
         names, made, touched = zip(*parts, strict=True)
         element = jax.tree.map(lambda *values: stacked(values), *made)
-        nodes = tuple(Table.of(index[x[k]] for x in touched) for k in range(len(touched[0])))
+        nodes = tuple(Indices.of(index[x[k]] for x in touched) for k in range(len(touched[0])))
         rows = group_rows(made[0], frame, len(nodes))
         groups.append(Group(element, nodes, names, rows))
     return groups

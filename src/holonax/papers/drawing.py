@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..view.optional import require
+from .._optional import require
 
 STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (8, 2)))
 COLOURS = ("#1b3a5c", "#c8553d", "#4c8c4a", "#8a6fb0", "#b58900", "#5b5b5b", "#2a9d8f")

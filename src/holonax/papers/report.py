@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .._version import __version__
+from .. import __version__
 
 SAME = 1e-7  # relative difference that no printed number shows but those of all digits
 CLOSE = 0.05  # relative difference up to which a number matches "within" it

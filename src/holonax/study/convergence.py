@@ -12,11 +12,11 @@ from .._arguments import checked_call
 from .._messages import shown
 from .._numbers import array, count
 from ..analysis.checks import as_start
-from ..consistent import Start
 from ..formulation import Formulation, Index3, PostStabilized
 from ..integrator import Dop853
-from ..result import Result
-from ..simulate import simulate
+from ..result.result import Result
+from ..run.simulate import simulate
+from ..start.consistent import Start
 from ..system import System
 
 QUANTITIES = ("q", "v", "lam", "position_drift", "velocity_drift", "energy")

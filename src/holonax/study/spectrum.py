@@ -17,10 +17,11 @@ from jax.flatten_util import ravel_pytree
 
 from .._arguments import checked_call
 from .._numbers import array, finite_number
-from ..consistent import check_shapes
-from ..formulation import Formulation, StepContext
-from ..loop_parts import StabilizedSolver, problem_term
-from ..pairs import check_pair
+from ..formulation import Formulation
+from ..problem import StepContext
+from ..run.loop_parts import StabilizedSolver, problem_term
+from ..run.pairs import check_pair, default_integrator
+from ..start.consistent import check_shapes
 from ..system import FunctionSystem, System
 from ..system.base import Array, check_system
 
@@ -97,7 +98,7 @@ def step_matrix(
     Rows and columns are the whole state: q, v, and all the method carries from step to step.
     """
     if integrator is None and isinstance(formulation, Formulation):
-        integrator = formulation.default_integrator()
+        integrator = default_integrator(formulation)
     check_pair(formulation, integrator)
     system = linear_problem() if system is None else system
     check_system("step_matrix", system)

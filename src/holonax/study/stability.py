@@ -23,9 +23,10 @@ from jax.flatten_util import ravel_pytree
 from .._arguments import checked_call, several
 from .._messages import shown
 from .._numbers import array, count
-from ..formulation import Formulation, Index1, StepContext
-from ..loop_parts import problem_term
-from ..pairs import check_pair
+from ..formulation import Formulation, Index1
+from ..problem import StepContext
+from ..run.loop_parts import problem_term
+from ..run.pairs import check_pair
 from ..system import FunctionSystem, System
 from ..system.base import Array
 
@@ -197,7 +198,7 @@ def stability_region(
     - `formulation`: as in `amplification`.
     """
     owner = "stability_region"
-    pair = several(owner, "n", n, "two counts") if np.ndim(n) else (n, n)
+    pair = (n, n) if isinstance(n, int | np.integer) else several(owner, "n", n, "two counts")
     n_re, n_im = (count(owner, "n", x, most=4096) for x in (*pair, None)[:2])
     (left, right), (low, high) = (array(owner, k, v, (2,)) for k, v in (("re", re), ("im", im)))
     x, y = np.linspace(left, right, n_re), np.linspace(low, high, n_im)

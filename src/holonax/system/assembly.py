@@ -21,8 +21,8 @@ from jax.lax import optimization_barrier
 
 from ..rotation import Vec3
 from .base import Array, ConstraintFactor, Metric, Rows
-from .blocks import BlockFactor, BlockPlan
-from .elements import Group, Scatter, Table, take
+from .blocks import BlockConstraintFactor, BlockPlan
+from .elements import Group, Indices, Scatter, take
 from .frames import PlanarFrame
 from .tangent import TangentFactor, TangentPlan
 from .tangent_blocks import StepWeights, inverse_turn, tangent_blocks
@@ -218,7 +218,7 @@ class BodySet(eqx.Module):
                 energy = energy + group.potential(group.frames(frames))
         return energy
 
-    def scatter(self, nodes: Sequence[Table], local: Sequence[Any]) -> Array:
+    def scatter(self, nodes: Sequence[Indices], local: Sequence[Any]) -> Array:
         """Sum local components, for each node (dof, elements), onto the bodies; (dof, n)."""
         total = jnp.zeros((self.dof, self.n + 1))
         for table, parts in zip(nodes, local, strict=True):
@@ -310,7 +310,9 @@ class BodySet(eqx.Module):
         """Prepare the saddle-point solver for these bodies."""
         weights = Weights.of(self, metric)
         blocks = self.blocks(q, t, rows)
-        return BlockFactor(self.plans[rows], self, blocks, weights, rows, shift, redundant)
+        return BlockConstraintFactor(
+            self.plans[rows], self, blocks, weights, rows, shift, redundant
+        )
 
     # -- implicit steps ----------------------------------------------------------------------
 

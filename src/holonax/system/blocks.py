@@ -20,7 +20,7 @@ from jax.lax import optimization_barrier
 from ..linalg import BlockCholesky, cholesky, cholesky_solve, minimum_degree
 from .base import Array, ConstraintFactor, Rows
 from .dense import PROXIMAL, dependent_multipliers, is_zero, proximal_scale
-from .elements import Group, Scatter, Table, take
+from .elements import Group, Indices, Scatter, take
 
 DENSE_ROWS = 24  # up to this many constraint rows the Schur complement is factored dense
 
@@ -31,8 +31,8 @@ class DenseSchur(eqx.Module):
 
     joints: int = eqx.field(static=True)
     size: int = eqx.field(static=True)
-    entries: Table = eqx.field(static=True)  # flat index of each matrix entry among the blocks
-    rows: Table = eqx.field(static=True)  # flat index of each row in (size, joints)
+    entries: Indices = eqx.field(static=True)  # flat index of each matrix entry among the blocks
+    rows: Indices = eqx.field(static=True)  # flat index of each row in (size, joints)
 
     @staticmethod
     def plan(groups: Sequence[Group], edges: np.ndarray, size: int) -> DenseSchur:
@@ -57,8 +57,8 @@ class DenseSchur(eqx.Module):
         return DenseSchur(
             joints,
             size,
-            Table.of(index(a, b) for a in rows for b in rows),
-            Table.of(r * joints + j for r, j in rows),
+            Indices.of(index(a, b) for a in rows for b in rows),
+            Indices.of(r * joints + j for r, j in rows),
         )
 
     def factor(self, diagonal: Array, off: Array) -> Any:
@@ -92,16 +92,16 @@ class BlockPlan(eqx.Module):
     size: int = eqx.field(static=True)
     joints: int = eqx.field(static=True)
     edges: int = eqx.field(static=True)
-    nodes: tuple[Table, ...] = eqx.field(static=True)
-    left: Table = eqx.field(static=True)
-    right: Table = eqx.field(static=True)
-    edge: Table = eqx.field(static=True)
+    nodes: tuple[Indices, ...] = eqx.field(static=True)
+    left: Indices = eqx.field(static=True)
+    right: Indices = eqx.field(static=True)
+    edge: Indices = eqx.field(static=True)
 
     @staticmethod
     def of(groups: Sequence[Group], solver: str = "auto") -> BlockPlan:
         """Plan for the given constraint groups; `solver` is "auto", "dense" or "block"."""
         if not groups:
-            return BlockPlan(DenseSchur(0, 0, Table(), Table()), 0, 0, 0, (), *[Table()] * 3)
+            return BlockPlan(DenseSchur(0, 0, Indices(), Indices()), 0, 0, 0, (), *[Indices()] * 3)
         depth = max(len(g.nodes) for g in groups)
         joints = sum(g.n for g in groups)
         nodes = [
@@ -131,10 +131,10 @@ class BlockPlan(eqx.Module):
             size=size,
             joints=joints,
             edges=len(edge_of),
-            nodes=tuple(Table.of(x) for x in nodes),
-            left=Table.of(p[1] for p in pairs),
-            right=Table.of(p[2] for p in pairs),
-            edge=Table.of(p[0] for p in pairs),
+            nodes=tuple(Indices.of(x) for x in nodes),
+            left=Indices.of(p[1] for p in pairs),
+            right=Indices.of(p[2] for p in pairs),
+            edge=Indices.of(p[0] for p in pairs),
         )
 
     def padded(self, groups: Sequence[Group], parts: Sequence[Array]) -> Array:
@@ -208,7 +208,7 @@ class BlockPlan(eqx.Module):
         ).astype(float)
 
 
-class BlockFactor(ConstraintFactor):
+class BlockConstraintFactor(ConstraintFactor):
     """Range-space solution with the block-sparse Schur complement G W G^T + shift."""
 
     def __init__(

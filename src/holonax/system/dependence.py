@@ -17,7 +17,7 @@ from .._numbers import is_traced
 from ..compiler import dependence
 from ..compiler.fingerprint import Unknown, fingerprint, of_installation
 from ..compiler.store import read, write
-from .elements import Group, Table
+from .elements import Group, Indices
 
 # For each node, and each component of the force on it: the nodes whose motion it depends on, with
 # "moved" for where a body is and how fast it moves, "turned" for how it is turned and turns.
@@ -55,7 +55,7 @@ def _kept(element: Any, frame: Any, nodes: int, rows: int) -> Dependence:
 
 
 def _found(element: Any, frame: Any, nodes: int, rows: int) -> Dependence:
-    single = Group(element, (Table.of([0]),) * nodes, ("",), rows)
+    single = Group(element, (Indices.of([0]),) * nodes, ("",), rows)
 
     def forces(frames: Any, t: Any, lam: Any) -> Any:
         return [[jnp.reshape(x, ()) for x in part] for part in single.forces(frames, t, lam)]

@@ -22,15 +22,15 @@ from .._numbers import as_array
 FEW = 32  # groups of at most this many elements are differentiated with compact programs
 
 
-class Table(tuple):
+class Indices(tuple):
     """A static index table: hashable, compared by content."""
 
     __slots__ = ()
 
     @staticmethod
-    def of(values: Any) -> Table:
+    def of(values: Any) -> Indices:
         """From a sequence of integers."""
-        return Table(int(x) for x in values)
+        return Indices(int(x) for x in values)
 
     def array(self) -> np.ndarray:
         """As a numpy array."""
@@ -42,7 +42,7 @@ class Table(tuple):
         return first if all(x == first + i for i, x in enumerate(self)) else None
 
 
-def take(x: Any, table: Table) -> Any:
+def take(x: Any, table: Indices) -> Any:
     """Entries `table` of each leaf's last axis: a slice where consecutive, else a gather."""
     first = table.run()
     n = len(table)
@@ -62,29 +62,31 @@ class Scatter(eqx.Module):
 
     count: int = eqx.field(static=True)
     first: int | None = eqx.field(static=True)
-    layers: tuple[Table, ...] = eqx.field(static=True)
-    busy: tuple[Table, ...] = eqx.field(static=True)
-    place: Table = eqx.field(static=True)
+    layers: tuple[Indices, ...] = eqx.field(static=True)
+    busy: tuple[Indices, ...] = eqx.field(static=True)
+    place: Indices = eqx.field(static=True)
 
     @staticmethod
-    def plan(targets: Table, count: int, *, ground: bool = False) -> Scatter:
+    def plan(targets: Indices, count: int, *, ground: bool = False) -> Scatter:
         """For values with these targets out of `count`; with `ground`, what goes to target 0 is
         not wanted."""
         first = targets.run() if targets else 0
         if first is not None:
-            return Scatter(count, first, (), (), Table())
+            return Scatter(count, first, (), (), Indices())
         found: list[list[int]] = [[] for _ in range(count)]
         for i, target in enumerate(targets):
             if target or not ground:
                 found[target].append(i)
         depth = min(max(len(x) for x in found), _LAYERS)
         missing = len(targets)  # points at an appended zero
-        layers = [Table.of(x[k] if k < len(x) else missing for x in found) for k in range(depth)]
+        layers = [Indices.of(x[k] if k < len(x) else missing for x in found) for k in range(depth)]
         rest = {target: x[depth:] for target, x in enumerate(found) if len(x) > depth}
         longest = max((len(x) for x in rest.values()), default=0)
-        busy = [Table.of([*x, *[missing] * (longest - len(x))]) for x in rest.values()]
+        busy = [Indices.of([*x, *[missing] * (longest - len(x))]) for x in rest.values()]
         row = {target: k for k, target in enumerate(rest)}
-        place = Table.of(row.get(target, len(rest)) for target in range(count)) if rest else Table()
+        place = (
+            Indices.of(row.get(target, len(rest)) for target in range(count)) if rest else Indices()
+        )
         return Scatter(count, None, tuple(layers), tuple(busy), place)
 
     def __call__(self, values: Any) -> Any:
@@ -160,7 +162,7 @@ class Group(eqx.Module):
     """
 
     element: Any
-    nodes: tuple[Table, ...] = eqx.field(static=True)
+    nodes: tuple[Indices, ...] = eqx.field(static=True)
     names: tuple[str, ...] = eqx.field(static=True)
     rows: int = eqx.field(static=True)
 
@@ -178,7 +180,7 @@ class Group(eqx.Module):
             return None
         index = np.array(kept)
         element = jax.tree.map(lambda x: x[index], self.element)
-        nodes = tuple(Table.of(table[i] for i in kept) for table in self.nodes)
+        nodes = tuple(Indices.of(table[i] for i in kept) for table in self.nodes)
         return Group(element, nodes, tuple(self.names[i] for i in kept), self.rows)
 
     def frames(self, frames: Any) -> list[Any]:
@@ -347,7 +349,7 @@ def _wrenches(n: int, element: Any, frames: list[Any], t: Any) -> list[Any]:
 
 @partial(jax.jit, static_argnums=0)
 def _constraint_forces(n: int, element: Any, frames: list[Any], t: Any, lam: list[Any]) -> Any:
-    group = Group(element, (Table.of([0] * n),) * len(frames), ("",) * n, len(lam))
+    group = Group(element, (Indices.of([0] * n),) * len(frames), ("",) * n, len(lam))
     return group._forces(frames, t, lam)
 
 

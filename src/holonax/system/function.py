@@ -17,9 +17,9 @@ from jax.lax import optimization_barrier
 from .._messages import listed, shown
 from .._numbers import as_array
 from ..linalg import jacobian
-from ..signals import signals_in
 from .base import Array, Metric, Rows, System
 from .dense import DenseFactor, DenseTangent, inverse_mass
+from .signals import signals_in
 from .tangent_blocks import StepWeights
 from .time_dependence import depends
 

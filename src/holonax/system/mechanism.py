@@ -5,9 +5,8 @@ The equations are those of its `BodySet`; this module answers by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import equinox as eqx
@@ -17,70 +16,14 @@ import numpy as np
 
 from .._arguments import choice
 from .._messages import listed, shown
-from .._numbers import array, is_traced
+from .._numbers import is_traced
 from ..rotation import Vec2, Vec3
-from ..signals import signals_in
 from .assembly import BodySet
 from .base import Array, ConstraintFactor, Metric, Rows, System
-from .evaluation import DENSE, evaluated
 from .frames import PlanarFrame
+from .signals import signals_in
 from .tangent_blocks import StepWeights, force_diagonals
 from .time_dependence import functions_of, is_timed, is_unannounced
-
-
-@dataclass(frozen=True)
-class BodyMotion:
-    """The motion of one body over time: of the origin of its coordinates, and of its axes.
-
-    Spatial: `position` (n, 3), `rotation` (n, 3, 3) and `quaternion` (n, 4), `velocity` (n, 3),
-    `angular_velocity` (n, 3) in world axes, and the accelerations of both. Planar: `position`
-    (n, 2), `angle` (n,), `velocity` (n, 2), `angular_velocity` (n,). `com` is the centre of mass
-    in the body's coordinates.
-    """
-
-    position: np.ndarray
-    velocity: np.ndarray
-    angular_velocity: np.ndarray
-    rates: Callable[[], np.ndarray] = field(repr=False)  # v' of the body, (components, times)
-    angle: np.ndarray | None = None
-    quaternion: np.ndarray | None = None
-    rotation: np.ndarray | None = None
-    com: np.ndarray | None = None
-
-    @cached_property
-    def acceleration(self) -> np.ndarray:
-        """Of the origin, as `velocity`."""
-        return self.rates()[: self.position.shape[1]].T
-
-    @cached_property
-    def angular_acceleration(self) -> np.ndarray:
-        """As `angular_velocity`."""
-        turning = self.rates()[self.position.shape[1] :]
-        # d/dt (A w) = A w' since A w~ w = 0
-        return turning[0] if self.rotation is None else _turned(self.rotation, turning)
-
-    def point(self, local: Any) -> np.ndarray:
-        """World position over time of a point given in the body's coordinates."""
-        local = np.asarray(local, dtype=float)
-        if local.shape != self.position.shape[1:]:
-            raise ValueError(
-                f"point: {shown(local.tolist())} must be a point of {self.position.shape[1]} "
-                "numbers in the body's coordinates [m]."
-            )
-        if self.rotation is not None:
-            return self.position + self.rotation @ local
-        assert self.angle is not None
-        c, s = np.cos(self.angle), np.sin(self.angle)
-        turned = np.stack([c * local[0] - s * local[1], s * local[0] + c * local[1]], axis=-1)
-        return self.position + turned
-
-
-@dataclass(frozen=True)
-class Reaction:
-    """What a joint applies to its second body: `force` [N] and `torque` [N m] over time."""
-
-    force: np.ndarray
-    torque: np.ndarray
 
 
 class JointPlaces(eqx.Module):
@@ -394,17 +337,17 @@ class Mechanism(System):
 
     def frame_of(self, name: str, q: Array, v: Array) -> Any:
         """The frame of one body at a state: position, axes and velocities."""
-        i = self._locate(name)
+        i = self.number_of(name)
         frame = jax.tree.map(lambda x: x[i + 1], self.bodies.frames(q, v))
         if self.bodies.com is None:
             return frame
         return frame.at((Vec2 if self.is_planar else Vec3).of(-self.bodies.com[i]))
 
-    # -- results by name -----------------------------------------------------------------
+    # -- bodies and joints by name -------------------------------------------------------
 
     def check_body(self, name: Any) -> None:
         """Refuse what is not the name of a body."""
-        self._locate(name)
+        self.number_of(name)
 
     def check_joint(self, name: Any, axes: Any) -> None:
         """Refuse what is not the name of a joint, or not axes of its reaction."""
@@ -420,181 +363,14 @@ class Mechanism(System):
         point_a, point, axes = (np.asarray(x)[i] for x in jax.tree.leaves(self.places))
         return point_a[:d], point[:d], axes[:d, :d]
 
-    def _locate(self, body: str) -> int:
+    def number_of(self, body: str) -> int:
+        """Which of the bodies this is, counted from 0."""
         if isinstance(body, str) and body in self.bodies.names:
             return self.bodies.names.index(body)
         known = listed(self.bodies.names)
         raise KeyError(f"There is no body {shown(body)}; the bodies are {known}.")
 
-    def _rows_of(self, x: np.ndarray, i: int) -> np.ndarray:
-        """Components over time, (components, times), of body i, from states or velocities."""
-        return x.reshape(x.shape[0], -1, self.bodies.n)[:, :, i].T
-
-    def body_motion(self, name: str, q: np.ndarray, v: np.ndarray, a: Any) -> BodyMotion:
-        """The motion of the body `name` from trajectories of q, v and v'; the last may be a
-        function, which is called when accelerations are asked for."""
-        i = self._locate(name)
-        x, y = self._rows_of(q, i), self._rows_of(v, i)
-        given: Any = a if callable(a) else lambda: a
-        rates = lambda: self._rows_of(given(), i)  # noqa: E731
-        com = np.zeros(self.bodies.translations)
-        if self.is_planar:
-            centre = BodyMotion(x[:2].T, y[:2].T, y[2], rates, angle=x[2], com=com)
-        else:
-            A, e = _rotations(x[3:]), x[3:].T
-            turning = _turned(A, y[3:])
-            centre = BodyMotion(x[:3].T, y[:3].T, turning, rates, None, e, A, com)
-        if self.bodies.com is None:
-            return centre
-        return _at_origin(centre, np.asarray(self.bodies.com[i]))
-
     @property
     def is_planar(self) -> bool:
         """Whether the bodies are planar."""
         return self.bodies.frame is PlanarFrame
-
-    def total_momentum(self, q: np.ndarray, v: np.ndarray, about: Any) -> Any:
-        """Linear (n, 3) and angular (n, 3) momentum; planar bodies contribute in the x-y plane."""
-        about = array("momentum", "about", about)
-        if about.shape not in ((2,), (3,)):
-            raise ValueError(
-                f"momentum: about={shown(about.tolist())} must be a point of two or three finite "
-                "numbers [m]."
-            )
-        about = np.pad(about, (0, 3 - about.size))
-        linear = np.zeros((q.shape[0], 3))
-        angular = np.zeros((q.shape[0], 3))
-        mass, inertia = np.asarray(self.bodies.mass), np.asarray(self.bodies.inertia)
-        for i, name in enumerate(self.bodies.names):
-            motion = self.body_motion(name, q, v, np.zeros_like(v))
-            r, u = (self._rows_of(x, i)[: self.bodies.translations].T for x in (q, v))
-            if self.is_planar:
-                r, u = (np.pad(x, ((0, 0), (0, 1))) for x in (r, u))
-                angular[:, 2] += inertia[i] * motion.angular_velocity
-            else:
-                xx, yy, zz, xy, xz, yz = inertia[:, i]
-                J = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-                A = np.asarray(motion.rotation)
-                spin = np.einsum("nji,nj->ni", A, motion.angular_velocity) @ J
-                angular += np.einsum("nij,nj->ni", A, spin)
-            p = mass[i] * u
-            linear += p
-            angular += np.cross(r - about, p)
-        return linear, angular
-
-    def reaction(
-        self,
-        joint: str,
-        t: np.ndarray,
-        q: np.ndarray,
-        lam: np.ndarray,
-        axes: Literal["world", "joint"],
-    ) -> Reaction:
-        """Force and torque that `joint` applies to its second body at its point."""
-        self.check_joint(joint, axes)
-        a, b = dict(self.markers)[joint]
-        wrench = self._wrench(joint, t, q, lam)
-        _, point, own_axes = self.place(joint)
-        first, A = self._rotation(a, q), self._rotation(b, q)
-        d = self.bodies.translations
-        force, torque = wrench[:, :d], wrench[:, d:]
-        if b and self.bodies.com is not None:
-            point = point - np.asarray(self.bodies.com[b - 1])
-        arm = np.einsum("nij,j->ni", A, point)
-        if self.is_planar:
-            torque = torque[:, 0] - (arm[:, 0] * force[:, 1] - arm[:, 1] * force[:, 0])
-        else:
-            torque = np.einsum("nij,nj->ni", A, torque) - np.cross(arm, force)
-        if axes == "joint":
-            frame = np.einsum("nij,jk->nik", first, own_axes)
-            force = np.einsum("nji,nj->ni", frame, force)
-            torque = torque if self.is_planar else np.einsum("nji,nj->ni", frame, torque)
-        return Reaction(force, torque)
-
-    def _wrench(self, joint: str, t: np.ndarray, q: np.ndarray, lam: np.ndarray) -> np.ndarray:
-        """-J^T lam of one joint on its second body, (times, dof): world force, body torque."""
-        s, body = self.bodies, dict(self.markers)[joint][1]
-        nv = s.n * s.dof
-        if nv > DENSE:
-            return np.asarray(_joint_wrench(self, joint, t, q, lam))
-        if body == 0:
-            return np.zeros((t.size, s.dof))
-        names = self.constraint_names(lam.shape[1])
-        rows = np.array([i for i, name in enumerate(names) if name == joint], int)
-        columns = np.arange(s.dof) * s.n + body - 1
-        out = np.zeros((t.size, s.dof))
-        for part in np.split(np.arange(t.size), range(256, t.size, 256)):
-            here = evaluated(self, t[part], q[part], np.zeros((part.size, nv)))
-            G = here.jacobian[:, rows][:, :, columns]
-            out[part] = -np.einsum("nrc,nr->nc", G, lam[part][:, rows])
-        return out
-
-    def _rotation(self, frame: int, q: np.ndarray) -> np.ndarray:
-        """The rotation matrix over time of a body by its frame's number (0 is the ground)."""
-        if frame == 0:
-            return np.tile(np.eye(self.bodies.translations), (q.shape[0], 1, 1))
-        x = self._rows_of(q, frame - 1)
-        if not self.is_planar:
-            return _rotations(x[3:])
-        c, s = np.cos(x[2]), np.sin(x[2])
-        return np.moveaxis(np.array([[c, -s], [s, c]]), -1, 0)
-
-
-def _at_origin(centre: BodyMotion, com: np.ndarray) -> BodyMotion:
-    """The motion of a body's origin from that of its centre of mass, which has the coordinates
-    `com`: with s from the centre to the origin, v = v_c + w x s, a = a_c + w' x s + w x (w x s)."""
-    s = centre.point(-com) - centre.position
-    planar = centre.angle is not None
-
-    def across(w: np.ndarray, x: np.ndarray) -> np.ndarray:
-        if planar:
-            return w[:, None] * np.stack([-x[:, 1], x[:, 0]], axis=1)
-        return np.cross(w, x)
-
-    def rates() -> np.ndarray:
-        spin = across(centre.angular_acceleration, s) + across(w, across(w, s))
-        return np.concatenate([(centre.acceleration + spin).T, centre.rates()[s.shape[1] :]])
-
-    w = centre.angular_velocity
-    position, velocity = centre.position + s, centre.velocity + across(w, s)
-    return replace(centre, position=position, velocity=velocity, rates=rates, com=com)
-
-
-def _turned(rotation: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Vectors (3, n) of the body's axes in those of the world, (n, 3)."""
-    return np.einsum("nij,jn->ni", rotation, x)
-
-
-def _rotations(e: np.ndarray) -> np.ndarray:
-    """Rotation matrices (n, 3, 3) of quaternions given as rows (4, n)."""
-    e0, e1, e2, e3 = e
-    return np.moveaxis(
-        np.array(
-            [
-                [1 - 2 * (e2**2 + e3**2), 2 * (e1 * e2 - e0 * e3), 2 * (e1 * e3 + e0 * e2)],
-                [2 * (e1 * e2 + e0 * e3), 1 - 2 * (e1**2 + e3**2), 2 * (e2 * e3 - e0 * e1)],
-                [2 * (e1 * e3 - e0 * e2), 2 * (e2 * e3 + e0 * e1), 1 - 2 * (e1**2 + e2**2)],
-            ]
-        ),
-        -1,
-        0,
-    )
-
-
-@eqx.filter_jit
-def _joint_wrench(system: Mechanism, joint: str, t: Any, q: Any, lam: Any) -> Array:
-    """-J^T lam of one joint on its second body, (times, dof): world force, body torque."""
-    s, body = system.bodies, dict(system.markers)[joint][1]
-
-    def at(x: tuple[Array, Array, Array]) -> Array:
-        t, q, lam = x
-        blocks, parts = s.blocks(q, t, "all"), s.split(lam, "all")
-        total = jnp.zeros((s.dof,))
-        for group, block, part in zip(s.groups("all"), blocks, parts, strict=True):
-            for i in (i for i, name in enumerate(group.names) if name == joint):
-                for node, table in zip(block, group.nodes, strict=True):
-                    if table[i] == body:
-                        total = total - part[:, i] @ node[:, :, i]
-        return total
-
-    return jax.lax.map(at, (t, q, lam))

@@ -14,7 +14,7 @@ from jax.lax import optimization_barrier
 from ..linalg import BlockCholesky, BlockLU, DenseBlockLU, lu, lu_solve, minimum_degree
 from .base import Array
 from .blocks import BlockPlan
-from .elements import Group, Scatter, Table, take
+from .elements import Group, Indices, Scatter, take
 from .tangent_blocks import Blocks, Coupling, by_body, whole
 
 # Up to this many rows of bodies and joints together are gathered into one dense matrix.
@@ -67,8 +67,8 @@ class _SchurPlan(eqx.Module):
 
     solver: Any  # BlockLU, or None where the matrix is gathered and factored dense
     plan: BlockPlan
-    entries: Table = eqx.field(static=True)
-    rows: Table = eqx.field(static=True)
+    entries: Indices = eqx.field(static=True)
+    rows: Indices = eqx.field(static=True)
 
     def factor(self, bodies: Any, blocks: Blocks, mass: Array, inverse: Array, shift: bool) -> Any:
         """Factor C K^-1 G^T for the inverses of the bodies' masses and blocks."""
@@ -139,7 +139,7 @@ def joint_elimination(plan: BlockPlan, joints: Sequence[Group]) -> _SchurPlan | 
     order = minimum_degree(J, edges)[0].tolist()
     rows = [(r, j) for j in order for r in range(counts[j])]
     if isinstance(plan.solver, BlockCholesky):
-        return _SchurPlan(BlockLU.plan(J, edges, size), plan, Table(), Table())
+        return _SchurPlan(BlockLU.plan(J, edges, size), plan, Indices(), Indices())
     where = {(int(i), int(j)): e for e, (i, j) in enumerate(edges)}
     end = size * size * (J + 2 * E)
 
@@ -153,8 +153,8 @@ def joint_elimination(plan: BlockPlan, joints: Sequence[Group]) -> _SchurPlan | 
             return size * size * (J + E) + (r * size + s) * E + where[j, i]
         return end
 
-    entries = Table.of(index(a, b) for a in rows for b in rows)
-    return _SchurPlan(None, plan, entries, Table.of(r * J + j for r, j in rows))
+    entries = Indices.of(index(a, b) for a in rows for b in rows)
+    return _SchurPlan(None, plan, entries, Indices.of(r * J + j for r, j in rows))
 
 
 # -- bodies and joints together ----------------------------------------------------------------
@@ -204,14 +204,14 @@ def whole_elimination(
     solver = (DenseBlockLU if small else BlockLU).plan(n + plan.joints, edges, size, after)
     return (
         solver,
-        (tuple(Table.of(x) for x in ends), tuple((p, Table.of(x)) for p, x in pairs)),
-        tuple(Table.of(x) for x in crossings),
+        (tuple(Indices.of(x) for x in ends), tuple((p, Indices.of(x)) for p, x in pairs)),
+        tuple(Indices.of(x) for x in crossings),
     )
 
 
-def _spread(values: Array, targets: Table, count: int) -> Array:
+def _spread(values: Array, targets: Indices, count: int) -> Array:
     """Sum values onto targets, those at -1 nowhere."""
-    shifted = Table.of(x + 1 for x in targets)
+    shifted = Indices.of(x + 1 for x in targets)
     return Scatter.plan(shifted, count + 1, ground=True)(values)[..., 1:]
 
 
@@ -250,7 +250,7 @@ class Together:
                 own = own + augment * s * add
             for (a, b), table in pairs:
                 both = _spread(pad(jnp.asarray(outer(G[a], C[b]))), table, 2 * E)
-                there = Table.of(x ^ 1 if x >= 0 else x for x in table)
+                there = Indices.of(x ^ 1 if x >= 0 else x for x in table)
                 both = both + _spread(pad(jnp.asarray(outer(G[b], C[a]))), there, 2 * E)
                 forward = forward + augment * s * both[..., 0::2]
                 backward = backward + augment * s * both[..., 1::2]

@@ -14,8 +14,8 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from ..signals import Signal
-from .elements import Force, Group, Table
+from .elements import Force, Group, Indices
+from .signals import Signal
 
 _known: dict[Any, bool] = {}
 _PACKAGE = __name__.partition(".")[0]
@@ -80,7 +80,7 @@ def is_timed(group: Group, frame: Any) -> bool:
     if key not in _known:
 
         def value(element: Any, frames: Any, t: Any) -> Any:
-            single = Group(element, (Table.of([0]),) * len(group.nodes), ("",), group.rows)
+            single = Group(element, (Indices.of([0]),) * len(group.nodes), ("",), group.rows)
             force = isinstance(element, Force)
             return single.wrenches(frames, t) if force else single.residual(frames, t)
 

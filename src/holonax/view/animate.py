@@ -11,8 +11,9 @@ import numpy as np
 from .._arguments import checked_call, folder
 from .._messages import shown
 from .._numbers import array, finite_number
-from ..result import Result
-from .optional import check_drawn, require
+from .._optional import require
+from ..result.result import Result
+from .drawable import check_drawn
 from .scene import draw
 from .skeleton import Traces, skeleton
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .optional import require
+from .._optional import require
 from .skeleton import Skeleton
 
 # Dark enough for paper, and of different lightness, so that they differ in grey as well.

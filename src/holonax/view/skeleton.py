@@ -14,8 +14,9 @@ import numpy as np
 from .._arguments import several
 from .._messages import shown
 from .._numbers import array
-from ..result import Result
-from ..system.mechanism import BodyMotion, Mechanism
+from ..result.motion import BodyMotion
+from ..result.result import Result
+from ..system.mechanism import Mechanism
 
 Trace = tuple[str, Any]  # the name of a body and a point in its coordinates
 Traces = Mapping[str, Trace] | Sequence[Trace]

@@ -1,0 +1,1 @@
+"""What a run returns: arrays with names, and what bodies and joints did."""

@@ -1,0 +1,167 @@
+"""What the bodies of a mechanism did over a trajectory, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .._messages import shown
+from .._numbers import array
+from ..system.mechanism import Mechanism
+
+
+@dataclass(frozen=True)
+class BodyMotion:
+    """The motion of one body over time: of the origin of its coordinates, and of its axes.
+
+    Spatial: `position` (n, 3), `rotation` (n, 3, 3) and `quaternion` (n, 4), `velocity` (n, 3),
+    `angular_velocity` (n, 3) in world axes, and the accelerations of both. Planar: `position`
+    (n, 2), `angle` (n,), `velocity` (n, 2), `angular_velocity` (n,). `com` is the centre of mass
+    in the body's coordinates.
+    """
+
+    position: np.ndarray
+    velocity: np.ndarray
+    angular_velocity: np.ndarray
+    rates: Callable[[], np.ndarray] = field(repr=False)  # v' of the body, (components, times)
+    angle: np.ndarray | None = None
+    quaternion: np.ndarray | None = None
+    rotation: np.ndarray | None = None
+    com: np.ndarray | None = None
+
+    @cached_property
+    def acceleration(self) -> np.ndarray:
+        """Of the origin, as `velocity`."""
+        return self.rates()[: self.position.shape[1]].T
+
+    @cached_property
+    def angular_acceleration(self) -> np.ndarray:
+        """As `angular_velocity`."""
+        turning = self.rates()[self.position.shape[1] :]
+        # d/dt (A w) = A w' since A w~ w = 0
+        return turning[0] if self.rotation is None else _turned(self.rotation, turning)
+
+    def point(self, local: Any) -> np.ndarray:
+        """World position over time of a point given in the body's coordinates."""
+        local = np.asarray(local, dtype=float)
+        if local.shape != self.position.shape[1:]:
+            raise ValueError(
+                f"point: {shown(local.tolist())} must be a point of {self.position.shape[1]} "
+                "numbers in the body's coordinates [m]."
+            )
+        if self.rotation is not None:
+            return self.position + self.rotation @ local
+        assert self.angle is not None
+        c, s = np.cos(self.angle), np.sin(self.angle)
+        turned = np.stack([c * local[0] - s * local[1], s * local[0] + c * local[1]], axis=-1)
+        return self.position + turned
+
+
+def body_motion(system: Mechanism, name: str, q: np.ndarray, v: np.ndarray, a: Any) -> BodyMotion:
+    """The motion of the body `name` from trajectories of q, v and v'; the last may be a
+    function, which is called when accelerations are asked for."""
+    i = system.number_of(name)
+    x, y = rows_of(system, q, i), rows_of(system, v, i)
+    given: Any = a if callable(a) else lambda: a
+    rates = lambda: rows_of(system, given(), i)  # noqa: E731
+    com = np.zeros(system.bodies.translations)
+    if system.is_planar:
+        centre = BodyMotion(x[:2].T, y[:2].T, y[2], rates, angle=x[2], com=com)
+    else:
+        A, e = _rotations(x[3:]), x[3:].T
+        turning = _turned(A, y[3:])
+        centre = BodyMotion(x[:3].T, y[:3].T, turning, rates, None, e, A, com)
+    if system.bodies.com is None:
+        return centre
+    return _at_origin(centre, np.asarray(system.bodies.com[i]))
+
+
+def total_momentum(system: Mechanism, q: np.ndarray, v: np.ndarray, about: Any) -> Any:
+    """Linear (n, 3) and angular (n, 3) momentum; planar bodies contribute in the x-y plane."""
+    about = array("momentum", "about", about)
+    if about.shape not in ((2,), (3,)):
+        raise ValueError(
+            f"momentum: about={shown(about.tolist())} must be a point of two or three finite "
+            "numbers [m]."
+        )
+    about = np.pad(about, (0, 3 - about.size))
+    linear = np.zeros((q.shape[0], 3))
+    angular = np.zeros((q.shape[0], 3))
+    mass, inertia = np.asarray(system.bodies.mass), np.asarray(system.bodies.inertia)
+    for i, name in enumerate(system.bodies.names):
+        motion = body_motion(system, name, q, v, np.zeros_like(v))
+        r, u = (rows_of(system, x, i)[: system.bodies.translations].T for x in (q, v))
+        if system.is_planar:
+            r, u = (np.pad(x, ((0, 0), (0, 1))) for x in (r, u))
+            angular[:, 2] += inertia[i] * motion.angular_velocity
+        else:
+            xx, yy, zz, xy, xz, yz = inertia[:, i]
+            J = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+            A = np.asarray(motion.rotation)
+            spin = np.einsum("nji,nj->ni", A, motion.angular_velocity) @ J
+            angular += np.einsum("nij,nj->ni", A, spin)
+        p = mass[i] * u
+        linear += p
+        angular += np.cross(r - about, p)
+    return linear, angular
+
+
+def rows_of(system: Mechanism, x: np.ndarray, i: int) -> np.ndarray:
+    """Components over time, (components, times), of body i, from states or velocities."""
+    return x.reshape(x.shape[0], -1, system.bodies.n)[:, :, i].T
+
+
+def _at_origin(centre: BodyMotion, com: np.ndarray) -> BodyMotion:
+    """The motion of a body's origin from that of its centre of mass, which has the coordinates
+    `com`: with s from the centre to the origin, v = v_c + w x s, a = a_c + w' x s + w x (w x s)."""
+    s = centre.point(-com) - centre.position
+    planar = centre.angle is not None
+
+    def across(w: np.ndarray, x: np.ndarray) -> np.ndarray:
+        if planar:
+            return w[:, None] * np.stack([-x[:, 1], x[:, 0]], axis=1)
+        return np.cross(w, x)
+
+    def rates() -> np.ndarray:
+        spin = across(centre.angular_acceleration, s) + across(w, across(w, s))
+        return np.concatenate([(centre.acceleration + spin).T, centre.rates()[s.shape[1] :]])
+
+    w = centre.angular_velocity
+    position, velocity = centre.position + s, centre.velocity + across(w, s)
+    return replace(centre, position=position, velocity=velocity, rates=rates, com=com)
+
+
+def _turned(rotation: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Vectors (3, n) of the body's axes in those of the world, (n, 3)."""
+    return np.einsum("nij,jn->ni", rotation, x)
+
+
+def _rotations(e: np.ndarray) -> np.ndarray:
+    """Rotation matrices (n, 3, 3) of quaternions given as rows (4, n)."""
+    e0, e1, e2, e3 = e
+    return np.moveaxis(
+        np.array(
+            [
+                [1 - 2 * (e2**2 + e3**2), 2 * (e1 * e2 - e0 * e3), 2 * (e1 * e3 + e0 * e2)],
+                [2 * (e1 * e2 + e0 * e3), 1 - 2 * (e1**2 + e3**2), 2 * (e2 * e3 - e0 * e1)],
+                [2 * (e1 * e3 - e0 * e2), 2 * (e2 * e3 + e0 * e1), 1 - 2 * (e1**2 + e2**2)],
+            ]
+        ),
+        -1,
+        0,
+    )
+
+
+def rotation(system: Mechanism, frame: int, q: np.ndarray) -> np.ndarray:
+    """The rotation matrix over time of a body by its frame's number (0 is the ground)."""
+    if frame == 0:
+        return np.tile(np.eye(system.bodies.translations), (q.shape[0], 1, 1))
+    x = rows_of(system, q, frame - 1)
+    if not system.is_planar:
+        return _rotations(x[3:])
+    c, s = np.cos(x[2]), np.sin(x[2])
+    return np.moveaxis(np.array([[c, -s], [s, c]]), -1, 0)

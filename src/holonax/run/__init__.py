@@ -1,0 +1,1 @@
+"""A run, from the request to the result: `simulate`, and `trajectory` as a pure function."""

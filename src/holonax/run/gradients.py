@@ -1,0 +1,127 @@
+"""Gradients of what a run computes, on the host, compiled as runs are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import jax
+import numpy as np
+from jax.core import Tracer
+
+from .._arguments import check_options, checked_call
+from .._arguments import names as names_given
+from .._messages import listed, shown
+from .._numbers import array, finite_number
+from .._parts import Parts
+from ..compiler import native
+from ..start.consistent import Start
+from ..system.base import System, check_system
+from .trajectory import Trajectory, checked_start, trajectory
+
+Objective = Callable[[Trajectory], Any]
+
+
+@checked_call
+def value_and_gradient(
+    objective: Objective,
+    system: System,
+    start: Start | tuple[Any, Any],
+    times: Any,
+    *,
+    with_respect_to: Sequence[str] | str,
+    at: Mapping[str, Any] | None = None,
+    **method: Any,
+) -> tuple[float, dict[str, np.ndarray]]:
+    """A number that depends on a motion, and its derivatives with respect to named parameters.
+
+    The motion is that of `trajectory`; the time loop and its adjoint are compiled once and serve
+    for all values of the parameters, of the start, of the times and of the step.
+
+    **Arguments:**
+
+    - `objective`: a function of the `Trajectory` that returns one number, written in `jax.numpy`.
+    - `start`, `times` and `method`: as those of `trajectory`.
+    - `with_respect_to`: names among `system.parameters()`; ``"q"`` and ``"v"`` are the start.
+    - `at`: values of parameters other than the system's own.
+
+    Returns the value and a dictionary of derivatives, each of the shape of its parameter.
+
+    ```python
+    value, gradient = hx.value_and_gradient(
+        lambda motion: motion.q[-1, 0], system, start, [0.0, 1.0], dt=1e-3, with_respect_to=["m"]
+    )
+    gradient["m"]
+    ```
+    """
+    owner = "value_and_gradient"
+    check_system(owner, system)
+    names = names_given(owner, "with_respect_to", with_respect_to)
+    check_options(value_and_gradient, method, trajectory)
+    if at is not None and not isinstance(at, Mapping):
+        raise TypeError(f"{owner}: at={shown(at)} must be a dictionary of values by name.")
+    if at:
+        system = system.with_parameters(at)
+    start = checked_start(owner, system, start)
+    values = _values(system, start, names)
+    if not callable(objective):
+        raise TypeError(
+            f"value_and_gradient: objective={shown(objective)} must be a function of a Trajectory."
+        )
+    if any(isinstance(x, Tracer) for x in jax.tree.leaves((values, system))):
+        raise TypeError(
+            "value_and_gradient runs on the host and takes no traced values. Inside of jit, grad "
+            "or vmap use jax.value_and_grad of a function of hx.trajectory."
+        )
+    redundant = isinstance(start, Start) and start.redundant
+    if redundant:
+        system = system.with_redundant_constraints()
+    state = (start.q, start.v) if isinstance(start, Start) else tuple(start)
+    numbers = {k: method.pop(k) for k in ("dt", "rtol", "atol") if method.get(k) is not None}
+    times = array(owner, "times", times, (None,))
+    for name, x in numbers.items():
+        finite_number(owner, name, x, positive=True)
+    if method.get("max_steps") is None and "rtol" not in numbers and "dt" in numbers:
+        method["max_steps"] = _room(times, float(numbers["dt"]))
+    parts = Parts.of((system, method))
+    program = _program(objective, names, parts.rest)
+    leaves = [np.asarray(x) for x in parts.arrays]
+    arrays = {k: np.asarray(x, dtype=float) for k, x in numbers.items()}
+    value, gradient = program(values, leaves, state, times, arrays)
+    return float(value), {name: np.asarray(x) for name, x in gradient.items()}
+
+
+def _values(system: System, start: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """The parameters by name, as they are."""
+    known: dict[str, Any] = dict(system.parameters())
+    q, v = (start.q, start.v) if isinstance(start, Start) else start
+    known.update(q=q, v=v)
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise KeyError(
+            f"value_and_gradient: with_respect_to={shown(list(names))} names "
+            f"{listed(map(shown, unknown)) or 'nothing'}; there are {listed(known)}."
+        )
+    return {name: np.asarray(known[name], dtype=float) for name in names}
+
+
+def _room(times: np.ndarray, dt: float) -> int:
+    """Room for all steps: a power of two, so that other times seldom need another program."""
+    steps = np.sum(np.maximum(np.ceil(np.diff(times) / dt * (1 - 1e-9)), 1.0))
+    return 1 << max(int(steps) - 1, 1).bit_length()
+
+
+@lru_cache(maxsize=64)
+def _program(objective: Objective, names: tuple[str, ...], rest: Hashable) -> Any:
+    """The compiled function of the named values, the other numbers, the start and the times."""
+
+    def value(values: Any, leaves: Any, state: Any, times: Any, numbers: Any) -> Any:
+        system, method = Parts.joined(leaves, rest)
+        moved = {name: x for name, x in values.items() if name not in ("q", "v")}
+        if moved:
+            system = system.with_parameters(moved)
+        start = values.get("q", state[0]), values.get("v", state[1])
+        return objective(trajectory(system, start, times, **numbers, **method))
+
+    return native(jax.value_and_grad(value))

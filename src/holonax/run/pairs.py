@@ -1,0 +1,135 @@
+"""Which formulation goes with which integrator, and what the pair is worth."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from .. import formulation as formulations
+from .. import integrator as integrators
+from .._arguments import checked_call
+from .._messages import shown
+from ..formulation import Formulation
+from ..integrator import Integrator
+
+
+def is_legal(formulation: Any, integrator: Any) -> bool:
+    """Whether the integrator takes the formulation's problem."""
+    # through its class: equinox makes a module of a bound method, which takes longer than the rest
+    method = type(integrator)
+    return formulation.kind in method.accepts and not method.refusal(integrator, formulation)
+
+
+@cache
+def _made(name: str, *options: Any) -> Any:
+    """An integrator by the name of its class, made once."""
+    return getattr(integrators, name)(*options)
+
+
+def default_integrator(formulation: Formulation) -> Any:
+    """The integrator of a formulation where none is given."""
+    return _made(*type(formulation).default_integrator)
+
+
+def check_pair(formulation: Any, integrator: Any) -> None:
+    """Refuse a pair whose integrator does not take the formulation's kind of problem."""
+    if not isinstance(formulation, Formulation):
+        raise TypeError(
+            f"simulate: formulation={shown(formulation)} is not a formulation. Give an object "
+            'such as hx.PostStabilized("both", passes=2), not its name or class.'
+        )
+    accepts = getattr(type(integrator), "accepts", None)
+    if accepts is None:
+        raise TypeError(
+            f"simulate: integrator={shown(integrator)} is not an integrator. Give an object such "
+            "as hx.RK4(), not its name or class."
+        )
+    if is_legal(formulation, integrator):
+        return
+    if formulation.kind not in accepts:
+        takes = ", ".join(map(repr, accepts))
+        reason = (
+            f"that makes a problem of kind {formulation.kind!r}, and {type(integrator).__name__} "
+            f"takes {takes}"
+        )
+    else:
+        reason = integrator.refusal(formulation)
+    legal = [type(i).__name__ for i in usual_integrators() if is_legal(formulation, i)]
+    raise ValueError(
+        f"{type(integrator).__name__} cannot integrate {type(formulation).__name__}: {reason}. "
+        f"Legal integrators: {', '.join(legal) or 'none'}; "
+        f"use {'one of these' if legal else 'another formulation'}."
+    )
+
+
+@dataclass(frozen=True)
+class Method:
+    """A legal pair with its orders of convergence (q, v, multipliers) and where it comes from.
+
+    `drift` are the orders with which |g| and |g'| go to zero, `math.inf` where only rounding is
+    left of them.
+    """
+
+    formulation: Formulation
+    integrator: Any
+    orders: tuple[int, int, int]
+    drift: tuple[float, float]
+
+    @property
+    def reference(self) -> str:
+        """Where the two halves come from."""
+        return f"{self.formulation.reference}; {self.integrator.reference}"
+
+    def __str__(self) -> str:
+        q, v, lam = self.orders
+        name = type(self.integrator).__name__
+        drift = " and ".join("rounding" if d == math.inf else f"O(h^{d:g})" for d in self.drift)
+        return (
+            f"{self.formulation!r} with {name}: order {q}, {v}, {lam}; drift {drift} "
+            f"({self.reference})"
+        )
+
+
+def _usual(module: Any, base: type) -> list[Any]:
+    """One object of each class of a module, with its usual options."""
+    special = {
+        "Baumgarte": lambda c: c(10.0),
+        "StabilizedInvariant": lambda c: c(10.0),
+        "AdamsBashforth": lambda c: c(4),
+        "AdamsMoulton": lambda c: c(4),
+        "ModifiedAdamsMoulton": lambda c: c(3),
+    }
+    out = []
+    for name in module.__all__:
+        thing = getattr(module, name)
+        concrete = isinstance(thing, type) and issubclass(thing, base)
+        if concrete and not name.endswith("Formulation") and name != base.__name__:
+            out.append(special.get(name, lambda c: c())(thing))
+    return out
+
+
+def usual_formulations() -> list[Any]:
+    """One formulation of each class, with its usual options."""
+    return _usual(formulations, Formulation)
+
+
+def usual_integrators() -> list[Any]:
+    """One integrator of each class, with its usual options."""
+    return _usual(integrators, Integrator)
+
+
+@checked_call
+def methods() -> list[Method]:
+    """Every legal pair of a formulation and an integrator, each with its usual options.
+
+    Integrators that choose their own order have none to tell, and are left out.
+    """
+    pairs = [
+        (f, i)
+        for f in usual_formulations()
+        for i in usual_integrators()
+        if is_legal(f, i) and not i.needs_tolerance
+    ]
+    return [Method(f, i, f.orders(i), f.drift_orders(i)) for f, i in pairs]

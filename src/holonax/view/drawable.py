@@ -1,0 +1,19 @@
+"""What can be drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._messages import shown
+from ..result.result import Result
+
+
+def check_drawn(owner: str, result: Any, title: Any) -> None:
+    """Refuse what is not the result of a run, and a title that is not a text."""
+    if not isinstance(result, Result):
+        raise TypeError(
+            f"{owner}: result={shown(result)} is not the result of a run. Give what simulate "
+            "returns."
+        )
+    if not isinstance(title, str):
+        raise TypeError(f"{owner}: title={shown(title)} must be a string.")
