@@ -57,7 +57,8 @@ def _completed(options: dict[str, Any]) -> dict[str, Any]:
 
     if all(value is None for value in options.values()):
         return {"method": "auto"}
-    formulation, integrator = options["formulation"], options["integrator"]
+    formulation: Any = options["formulation"]
+    integrator: Any = options["integrator"]
     if formulation is None and integrator is not None:
         # the default where it will do, else the one that the integrator is the default of, or the
         # first that holds positions and velocities

@@ -47,7 +47,7 @@ class Formulation(eqx.Module):
     def __repr__(self) -> str:
         """As one would make it: the first option, and others that differ from their default."""
         options = inspect.signature(type(self).__init__).parameters.values()
-        stored = {field.name: field.name for field in dataclasses.fields(self)} | self.kept_as
+        stored = {field.name: field.name for field in dataclasses.fields(self)} | dict(self.kept_as)
         parts = []
         for option in options:
             if option.name not in stored:
