@@ -179,7 +179,7 @@ def test_an_event_that_spoils_the_state_stops_the_run(pendulum):
         (lambda: hx.Event("a", wall, change=lambda t, q, v: q), "change"),
         (lambda: hx.Event("a", wall, change=lambda t, q, v: (v[:1], v)), "shape"),
         (lambda: [hx.Event("a", wall), hx.Event("a", wall)], "two events are called"),
-        (lambda: ["a"], "not an hx.Event"),
+        (lambda: ["a"], "must be an hx.Event"),
     ],
 )
 def test_bad_events_are_refused(pendulum, make, words):

@@ -7,7 +7,8 @@ linear equations are solved transposed. Steps chosen by their error are held as 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -19,7 +20,9 @@ from jax.core import Tracer
 
 from .._arguments import checked_call
 from .._messages import shown
-from .._numbers import LARGEST_COUNT, array, count, parameter, real
+from .._numbers import LARGEST_COUNT, array, count, is_traced, parameter, real
+from .._parts import Parts
+from ..compiler import native
 from ..formulation import Formulation, PostStabilized
 from ..integrator import Dopri5
 from ..problem import StepContext
@@ -100,17 +103,44 @@ def trajectory(
     if isinstance(start, Start) and start.redundant:
         system = system.with_redundant_constraints()
     control = None if rtol is None else StepControl(dt_max=np.inf)
-    method = Setup(system, formulation, integrator, control, ())
+    setup = Setup(system, formulation, integrator, control, ())
     knots = _knots(times)
     room = _room(max_steps, knots, dt, rtol)
-    knots = jnp.asarray(knots)
     q, v = (start.q, start.v) if isinstance(start, Start) else start
+    numbers = {k: x for k, x in (("dt", dt), ("rtol", rtol), ("atol", atol)) if x is not None}
+    given = q, v, knots, numbers
+    if is_traced(*jax.tree.leaves((setup, given))):
+        return _motion(setup, *given, room=room, adjoint=adjoint)
+    if max_steps is None:  # so that other times seldom need another program
+        room = 1 << max(room - 1, 1).bit_length()
+    parts = Parts.of(setup)
+    arrays = jax.tree.map(np.asarray, (parts.arrays, *given))
+    return _on_host(parts.rest, room, adjoint)(*arrays)
+
+
+@lru_cache(maxsize=64)
+def _on_host(rest: Hashable, room: int, adjoint: Adjoint) -> Any:
+    """The run compiled for the host, where nothing is traced."""
+
+    def motion(arrays: Any, *given: Any) -> Trajectory:
+        return _motion(Parts.joined(arrays, rest), *given, room=room, adjoint=adjoint)
+
+    return native(motion)
+
+
+def _motion(
+    setup: Setup, q: Any, v: Any, knots: Any, numbers: Any, *, room: int, adjoint: Adjoint
+) -> Trajectory:
+    """The run itself."""
+    system, formulation, integrator = setup[:3]
+    knots = jnp.asarray(knots)
     q, v = _fitted(system, knots[0], jnp.asarray(q), jnp.asarray(v))
+    dt, rtol, atol = (numbers.get(name) for name in ("dt", "rtol", "atol"))
     settings = Settings(knots, *_numbers(dt, rtol, atol, v.shape[0]), None, None)
-    loop = Loop(method, settings, differentiable=True)
-    first = begun(loop, method, knots[0], q, v)
+    loop = Loop(setup, settings, differentiable=True)
+    first = begun(loop, setup, knots[0], q, v)
     rows = jax.tree.map(lambda x: jnp.full((len(knots), *x.shape), jnp.nan).at[0].set(x), first.y)
-    given = (method, settings), _Progress(first, rows, jnp.asarray(1), jnp.asarray(0), True)
+    given = (setup, settings), _Progress(first, rows, jnp.asarray(1), jnp.asarray(0), True)
     end = _carried(*given, room, adjoint)
     return _trajectory(system, formulation, integrator, knots, end)
 
