@@ -68,7 +68,7 @@ def _completed(options: dict[str, Any]) -> dict[str, Any]:
             own = lambda x: type(default_integrator(x)) is type(integrator)  # noqa: E731
             formulation = min(legal, key=lambda x: (not own(x), x.holds.count(False)))
     if options["dt"] is None and options["rtol"] is None:
-        if integrator is None:
+        if integrator is None and formulation is not None:
             explicit = is_legal(formulation, Dopri5())
             integrator = Dopri5() if explicit else default_integrator(formulation)
         estimates = type(integrator).estimates_error
