@@ -17,6 +17,7 @@ import holonax as hx
 
 from . import fresh
 from .first_answer import ANSWERS, MECHANISMS
+from .gradients import four_bar, gradients
 from .measure import Recorder, peak_memory, tool_main, version_of
 from .problems import (
     RHO,
@@ -345,6 +346,17 @@ for _n in (10, 100, 1000, 10000):
             r, chain(n), name, memory=True
         )
     WORKS[f"chain N={_n} accuracy"] = lambda r, n=_n: chain_accuracy(r, n)
+for _part, _build, _parameter in (
+    ("slider-crank", hx.examples.slider_crank, "m"),
+    ("four-bar", four_bar, "coupler.mass"),
+    ("chain-10", lambda: build_rods(chain(10)), "rod4.mass"),
+):
+    for _kind, _name in (("generalized-alpha", GENERALIZED_ALPHA), ("RK4", PROJECTED_RK4)):
+        WORKS[f"gradients/{_part}-{_kind}"] = (
+            lambda r, part=_part, build=_build, parameter=_parameter, name=_name: gradients(
+                r, build, parameter, method(name), f"{part}, {name}", traced=part != "chain-10"
+            )
+        )
 
 
 if __name__ == "__main__":

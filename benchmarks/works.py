@@ -104,6 +104,9 @@ def jobs() -> list[Job]:
         work = f"chain N={n} accuracy"
         add(work, holonax=ours, exudyn=peers, pinocchio=peers, drake=peers)
         add(work, simbody=peers, mujoco=peers)
+    for part in ("slider-crank", "four-bar", "chain-10"):
+        for kind in ("generalized-alpha", "RK4"):
+            add(f"gradients/{part}-{kind}", holonax=600)
     out += _first_answers()
     return out
 

@@ -27,3 +27,37 @@ def spherical_chain(n, solver="auto"):
         model.spherical(f"ball{i}", previous, link, at=(i, 0, 0))
         previous = link
     return model.build(solver=solver)
+
+
+@cache
+def spring_four_bar():
+    """A planar four-bar whose rocker hangs on a spring, moving."""
+    model = hx.Model()
+    model.planar_body("crank", hx.rod(0.2, mass=1.0), position=(0.1, 0.0), angular_velocity=10.0)
+    model.planar_body("coupler", hx.rod(0.5, mass=2.0), position=(0.4, 0.2), angle=0.9)
+    model.planar_body("rocker", hx.rod(0.4, mass=1.5), position=(0.55, 0.2), angle=1.8)
+    model.revolute("A", "ground", "crank", at_a=(0.0, 0.0), at_b=(-0.1, 0.0))
+    model.revolute("B", "crank", "coupler", at_a=(0.1, 0.0), at_b=(-0.25, 0.0))
+    model.revolute("C", "coupler", "rocker", at_a=(0.25, 0.0), at_b=(0.2, 0.0))
+    model.revolute("D", "ground", "rocker", at_a=(0.6, 0.0), at_b=(-0.2, 0.0))
+    model.spring_damper("spring", "ground", "rocker", stiffness=50.0, damping=1.0, length=0.3)
+    return model.build(hold=["crank"], hold_velocity=["crank.angle"])
+
+
+@cache
+def spring_chain(n=10):
+    """A chain as `spherical_chain`, turning about its first joint, its last link on a spring."""
+    model = hx.Model(gravity=(0, 0, -9.81))
+    previous, at = model.ground, (0.0, 0.0, 0.0)
+    for i in range(n):
+        link = model.body(
+            f"link{i}",
+            hx.box((1.0, 0.1, 0.1), mass=1.0),
+            position=(i + 0.5, 0, 0),
+            velocity=(0, 0, -0.5 * (i + 0.5)),
+            angular_velocity=(0, 0.5, 0),
+        )
+        model.spherical(f"ball{i}", previous, link, at_a=at, at_b=(-0.5, 0.0, 0.0))
+        previous, at = link, (0.5, 0.0, 0.0)
+    model.spring_damper("spring", "ground", previous, stiffness=50.0, damping=1.0, length=9.0)
+    return model.build()

@@ -5,9 +5,11 @@ from functools import cache
 
 import numpy as np
 import pytest
+from scipy.integrate import DOP853
 
 import holonax as hx
 from holonax.integrator import adams
+from holonax.integrator.tables import dop853, dop853_stages
 from mechanisms import slider_crank
 
 STEPS = range(1, 7)
@@ -145,6 +147,21 @@ def test_declared_order_with_states_stabilised_after_each_step(integrator):
 
 def test_dop853_has_order_8():
     assert abs(measured_order(hx.Dop853(), points=10) - 8) < 0.3
+
+
+def test_numbers_of_dop853_are_those_of_the_authors():
+    """SciPy's are a translation of the authors' program; both hold the conditions of order 8."""
+    a, c = dop853_stages()
+    table = dop853()
+    np.testing.assert_array_equal(a[:12, :12], DOP853.A[:12, :12])
+    np.testing.assert_array_equal(a[12, :12], DOP853.B)
+    np.testing.assert_array_equal(table.b_sol, DOP853.B)
+    np.testing.assert_array_equal(c[:12], DOP853.C)
+    np.testing.assert_array_equal(table.b_error, DOP853.E5[:12])
+    np.testing.assert_array_equal(table.b_third, DOP853.E3[:12])
+    np.testing.assert_allclose(a.sum(axis=1), c, atol=1e-14)
+    powers = np.arange(8)
+    np.testing.assert_allclose(table.b_sol @ c[:12, None] ** powers, 1 / (powers + 1), atol=1e-14)
 
 
 def test_steps_that_change_start_the_history_again():

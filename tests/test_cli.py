@@ -48,3 +48,41 @@ def test_the_installed_command_says_its_version():
         check=True,
     )
     assert hx.__version__ in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "method"),
+    [
+        (["--formulation", "Baumgarte"], "Baumgarte(10, beta=10) with Dopri5"),
+        (["--integrator", "AdamsMoulton"], "passes=2) with AdamsMoulton"),
+        (["--integrator", "VariableBDF"], "passes=2) with VariableBDF"),
+        (["--integrator", "GeneralizedAlpha"], "passes=2) with GeneralizedAlpha"),
+        (["--integrator", "Rattle"], "Index3('physical') with Rattle"),
+        (["--integrator", "RK4", "--dt", "0.01"], "passes=2) with RK4"),
+    ],
+    ids=lambda x: "-".join(x).strip("-") if isinstance(x, list) else "",
+)
+def test_a_method_by_its_name_needs_no_more(options, method, capsys):
+    """Required options, the other half of the pair and the steps have defaults."""
+    assert cli.main(["simulate", "slider_crank", "--t-end", "0.1", *options]) == 0
+    out = capsys.readouterr().out
+    assert "success" in out and method in out
+
+
+def test_every_method_has_defaults_on_the_command_line():
+    from holonax.run.pairs import check_pair, usual_formulations, usual_integrators
+
+    for kind, usual in (("formulation", usual_formulations()), ("integrator", usual_integrators())):
+        for method in usual:
+            given = {"dt": None, "rtol": None, "formulation": None, "integrator": None}
+            named = cli._method_named(kind, type(method).__name__)
+            options = cli._completed({**given, kind: named})
+            check_pair(options["formulation"], options["integrator"])
+            assert (options["dt"] is None) != (options["rtol"] is None)
+            assert type(options["integrator"]).estimates_error or options["rtol"] is None
+
+
+def test_an_unknown_method_is_one_line(capsys):
+    assert cli.main(["simulate", "slider_crank", "--integrator", "RK5"]) == 2
+    error = capsys.readouterr().err
+    assert "no integrator 'RK5'" in error and "VariableBDF" in error and error.count("\n") == 1

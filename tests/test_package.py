@@ -1,6 +1,7 @@
 """The package as it is delivered: a pure-Python wheel whose core needs no optional dependency."""
 
 import ast
+import re
 import subprocess
 import sys
 import zipfile
@@ -125,3 +126,36 @@ def test_the_wheel_is_pure_python(tmp_path):
     assert not any(name.startswith(("tests", "examples")) for name in names)
     delivered = {name.removeprefix("holonax/") for name in names if name.endswith(".py")}
     assert delivered == {str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py")}
+
+
+def test_what_is_required_is_imported():
+    """Every dependency is imported somewhere, every import of another package is a dependency."""
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    name = lambda x: re.match(r"[\w-]+", x)[0].lower()  # noqa: E731
+    core = {name(x) for x in project["dependencies"]}
+    optional = {k: {name(x) for x in xs} for k, xs in project["optional-dependencies"].items()}
+    assert set(optional) == {"plot", "dev"}  # an extra leads somewhere
+    found = {"flatbuffers"}  # by jax.export
+    renamed = {"PIL": "pillow", "mpl_toolkits": "matplotlib", "jaxlib": "jax"}
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                found.add((node.module or "").split(".")[0])
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) == "require":
+                found.add(ast.literal_eval(node.args[0]).split(".")[0])
+    others = {renamed.get(x, x) for x in found} - set(sys.stdlib_module_names) - {"holonax"}
+    assert others == core | optional["plot"]
+
+
+def test_no_file_of_another_package_is_loaded_by_its_path():
+    words = ("spec_from_file_location", "SourceFileLoader", "find_spec", "run_path")
+    offences = [
+        path.relative_to(ROOT)
+        for path in SOURCE.rglob("*.py")
+        if any(word in path.read_text(encoding="utf-8") for word in words)
+    ]
+    assert offences == []

@@ -7,6 +7,7 @@ product is marked slow.
 
 import math
 from functools import cache
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from scipy.interpolate import CubicSpline
 
 import holonax as hx
 from holonax import examples
+from holonax.formulation.dae import DaeFormulation
 
 # How each mechanism is made, its end time [s], and a step [s] at which methods of order 2 are in
 # their asymptotic range.
@@ -205,4 +207,28 @@ def test_undamped_multipliers_are_refused(integrator, option):
 
 def test_a_formulation_is_shown_as_one_would_make_it():
     assert repr(hx.Index3()) == "Index3('physical')"
+    assert repr(hx.Index3(reference="norm")) == "Index3('physical', reference='norm')"
     assert repr(hx.Index3("none", condition=True)) == "Index3('none', condition=True)"
+
+
+def test_a_formulation_of_the_user_may_have_structure_without_augmentation():
+    """It says so with one property; rho of an augmented Lagrangian is for those that have one."""
+
+    class Plain(DaeFormulation):
+        kind: ClassVar[str] = "index3"
+        reference: ClassVar[str] = "this test"
+        has_structure: ClassVar[bool] = True  # pyright: ignore
+        newton_scaling = hx.Index3.newton_scaling
+        scaling: ClassVar[str] = "unit"
+        length: ClassVar[float] = 1.0
+        augment: ClassVar[float] = 0.0
+        condition: ClassVar[bool] = False
+        algebraic_scale = hx.Index3.algebraic_scale
+        residual = hx.Index3.residual
+
+    system, start = examples.slider_crank()
+    options = {"dt": 1e-2, "integrator": hx.GeneralizedAlpha(0.8)}
+    own = hx.simulate(system, start, 0.2, formulation=Plain(), **options)
+    ours = hx.simulate(system, start, 0.2, formulation=hx.Index3("unit"), **options)
+    assert own.success, own.message
+    np.testing.assert_allclose(own.q, ours.q, atol=1e-13)

@@ -79,3 +79,18 @@ def test_the_code_of_the_page_on_the_compiler_runs(monkeypatch, capsys):
     assert program and program in page
     assert f"{lowering.MOST // 1000} 000 operations" in page
     assert "'largest_stretch', 'the primitive svd'" in capsys.readouterr().out
+
+
+def test_the_code_of_the_page_on_gradients_runs():
+    page = (ROOT / "docs" / "gradients.md").read_text(encoding="utf-8")
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
+        exec(compile(block, "gradients.md", "exec"), names)
+    system, gradient = names["system"], names["gradient"]
+    assert gradient["B.at_b"].shape == (2,) and gradient["v"].shape == (9,)
+    assert float(system.parameters()["coupler.mass"]) == 2.0
+    masses, values = np.linspace(1.5, 2.5, 4), names["batch"]
+    # a cubic through the batch: smooth over this range, but no more than a check of the slope
+    inner = np.polynomial.Polynomial.fit(masses, values, 3)
+    assert abs(names["value"] / inner(2.0) - 1) < 1e-3
+    assert abs(gradient["coupler.mass"] / inner.deriv()(2.0) - 1) < 1e-2

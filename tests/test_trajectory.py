@@ -7,6 +7,7 @@ import pytest
 
 import holonax as hx
 from holonax.compiler import counts
+from mechanisms import spring_chain, spring_four_bar
 
 TIMES = np.array([0.0, 0.1, 0.3])
 EQUAL = {"dt": 1e-2}
@@ -192,3 +193,231 @@ def test_too_little_room_is_no_success():
     assert not motion.ok
     assert np.all(np.isfinite(motion.q[1]))
     assert np.all(np.isnan(motion.q[2]))
+
+
+# -- mechanisms of a model ------------------------------------------------------------------------
+
+# Newton's iterations end far below what a difference of two runs can show. Charts of NullSpace are
+# held as they were chosen, so its derivatives are those of the motion, to the error of its steps.
+TIGHT = [
+    (hx.Index3(), hx.GeneralizedAlpha(0.8, tolerance=1e-13), EQUAL),
+    (hx.Index3(), hx.HHT(tolerance=1e-13), EQUAL),
+]
+MODEL_PAIRS = [*PAIRS[:3], *TIGHT, *PAIRS[5:7], (hx.NullSpace(), hx.RK4(), {"dt": 5e-3})]
+MODEL_PAIRS += PAIRS[8:]
+QUICK = ("PostStabilized-RK4", "Index3-GeneralizedAlpha", "Baumgarte-RK4")
+MECHANISMS = {
+    "four-bar": (spring_four_bar, ["coupler.mass", "B.at_b", "spring.stiffness", "v"]),
+    "chain": (spring_chain, ["link4.mass", "ball3.at_b", "spring.stiffness", "v"]),
+}
+SHORT = np.array([0.0, 0.05, 0.1])
+
+
+def cases():
+    for mechanism in MECHANISMS:
+        for pair, name in zip(MODEL_PAIRS, NAMES, strict=True):
+            quick = mechanism == "four-bar" and name in QUICK
+            marks = () if quick else pytest.mark.slow
+            yield pytest.param(mechanism, pair, id=f"{mechanism}-{name}", marks=marks)
+
+
+def end_of_bodies(motion):
+    """As `end`, with the last body's rotation."""
+    last = motion.q.shape[1] - 1
+    return end(motion) + motion.q[-1, last - 1] + motion.v[-1, motion.v.shape[1] - 1] ** 2
+
+
+def central(function, h):
+    """The slope at zero by differences of order 4."""
+    near, far = ((function(x) - function(-x)) / (2 * x) for x in (h, 2 * h))
+    return (4 * near - far) / 3
+
+
+@pytest.mark.parametrize(("mechanism", "pair"), [*cases()])
+def test_gradient_by_a_mass_a_length_a_stiffness_and_a_start(mechanism, pair):
+    build, names = MECHANISMS[mechanism]
+    system, start = build()
+
+    def call(at, v):
+        return hx.value_and_gradient(
+            end_of_bodies,
+            system,
+            (start.q, v),
+            SHORT,
+            with_respect_to=names,
+            at=at,
+            **options(pair),
+        )
+
+    _, gradient = call({}, start.v)
+    for name in names[:-1]:
+        p = np.asarray(system.parameters()[name], dtype=float)
+        along = np.zeros_like(p)
+        along.flat[0] = np.max(np.abs(p))
+        slope = central(lambda x: call({name: p + x * along}, start.v)[0], 1e-4)  # noqa: B023
+        assert np.sum(gradient[name] * along) == pytest.approx(slope, rel=1e-6), name
+    slope = central(lambda x: call({}, (1 + x) * start.v)[0], 1e-4)
+    assert gradient["v"] @ start.v == pytest.approx(slope, rel=1e-6)
+
+
+def batch_cases():
+    for k, (pair, name) in enumerate(zip(PAIRS, NAMES, strict=True)):
+        yield pytest.param(pair, id=name, marks=() if k == 0 else pytest.mark.slow)
+
+
+@pytest.mark.parametrize("pair", [*batch_cases()])
+def test_a_batch_of_64_is_64_runs(pair):
+    """Steps chosen by their error are chosen for each run by itself, as if it were alone."""
+    system, start = hx.examples.slider_crank()
+
+    def run(m, J):
+        changed = system.with_parameters(m=m, J1=J)
+        motion = hx.trajectory(changed, (start.q, start.v), SHORT, **options(pair))
+        return motion.q, motion.v, motion.lam, motion.steps
+
+    masses, inertias = np.linspace(0.5, 1.5, 64), np.linspace(0.06, 0.03, 64)
+    together = jax.jit(jax.vmap(run))(masses, inertias)
+    single = jax.jit(run)
+    alone = [single(m, J) for m, J in zip(masses, inertias, strict=True)]
+    for k, (bound, size) in enumerate(((1e-12, 1.0), (1e-11, 1.0), (1e-9, 10.0))):
+        found = np.stack([x[k] for x in alone])
+        np.testing.assert_allclose(together[k], found, rtol=bound, atol=bound * size)
+    np.testing.assert_array_equal(together[3], [x[3] for x in alone])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [0, 3], ids=[NAMES[0], NAMES[3]])
+def test_jax_differentiates_a_model(k):
+    system, start = spring_four_bar()
+    names = MECHANISMS["four-bar"][1][:-1]
+    given = (start.q, start.v)
+
+    def value(at):
+        changed = system.with_parameters(at)
+        return end_of_bodies(hx.trajectory(changed, given, SHORT, **options(MODEL_PAIRS[k])))
+
+    at = {name: jnp.asarray(system.parameters()[name], float) for name in names}
+    found = jax.jit(jax.grad(value))(at)
+    _, exact = hx.value_and_gradient(
+        end_of_bodies, system, given, SHORT, with_respect_to=names, **options(MODEL_PAIRS[k])
+    )
+    for name in names:
+        np.testing.assert_allclose(found[name], exact[name], rtol=1e-9, atol=1e-12)
+
+
+def geared():
+    """Two wheels in mesh, springs of both kinds, and a driven crank."""
+    model = hx.Model()
+    model.planar_body("small", hx.disc(0.1, mass=1.0), position=(0.0, 0.0), angular_velocity=1.0)
+    model.planar_body("large", hx.disc(0.3, mass=2.0), position=(0.4, 0.0))
+    model.planar_body("bob", hx.rod(0.4, mass=0.5), position=(0.4, -0.5), angle=-1.5)
+    model.planar_body("crank", hx.rod(0.2, mass=1.0), position=(0.0, 1.0))
+    model.revolute("A", "ground", "small", at_a=(0.0, 0.0), at_b=(0.0, 0.0))
+    model.revolute("B", "ground", "large", at_a=(0.4, 0.0), at_b=(0.0, 0.0))
+    model.gear("mesh", "small", "large", ratio=3.0)
+    model.spring_damper("spring", "large", "bob", stiffness=40.0, damping=0.3, length=0.4)
+    model.torsion_spring("twist", joint="B", stiffness=2.0, damping=0.1)
+    model.revolute("C", "ground", "crank", at_a=(0.0, 1.0), at_b=(0.0, 0.0))
+    model.drive_angle("motor", joint="C", angle=lambda t: 2.0 * t)
+    return model.build()
+
+
+def test_no_named_parameter_makes_another_program():
+    system, start = geared()
+    known = system.parameters()
+    assert {x.partition(".")[0] for x in known} >= {"mesh", "spring", "twist", "C"}
+
+    def simulate(changed):
+        return hx.simulate(changed, (start.q, start.v), 0.02, dt=1e-2)
+
+    def gradient(at):
+        return hx.value_and_gradient(
+            end, system, start, [0.0, 0.01, 0.02], dt=1e-2, with_respect_to="spring.damping", at=at
+        )
+
+    def differentiated():
+        return counts.compiled + len(counts.left_to_xla)
+
+    simulate(system), gradient({})
+    before = differentiated()
+    for name, value in known.items():
+        at = {name: np.asarray(value, dtype=float) * 1.0001}
+        simulate(system.with_parameters(at))
+        gradient(at)
+        assert differentiated() == before, name
+
+
+@pytest.mark.parametrize(
+    ("make", "at", "steps"),
+    [
+        pytest.param(
+            *(lambda x: (hx.Index3(), hx.GeneralizedAlpha(x)), 0.8, {"dt": 2e-2}),
+            marks=pytest.mark.slow,
+        ),
+        (lambda x: (hx.Index3(augment=x), hx.GeneralizedAlpha(0.8)), 1.0, {"dt": 2e-2}),
+        (lambda x: (hx.Baumgarte(x, x**2), hx.RK4()), 10.0, {"dt": 2e-2}),
+    ],
+    ids=["rho_inf", "augment", "gains"],
+)
+def test_numbers_among_the_options_are_traced(make, at, steps):
+    """Derivatives by them; rho of an augmented Lagrangian does not change the solution."""
+    system, start = hx.examples.slider_crank()
+
+    def value(x):
+        formulation, integrator = make(x)
+        method = {"formulation": formulation, "integrator": integrator, **steps}
+        return end(hx.trajectory(system, (start.q, start.v), TIMES, **method))
+
+    slope = jax.jit(jax.grad(value))(at)
+    compiled = jax.jit(value)
+    exact = central(lambda x: float(compiled(at + x)), 1e-3 * at)
+    if make(at)[0].augmentation is not None:
+        assert abs(slope) < 1e-9 and abs(exact) < 1e-8
+    else:
+        assert slope == pytest.approx(exact, rel=1e-6)
+        assert abs(exact) > 1e-6
+
+
+@pytest.mark.parametrize(
+    ("formulation", "integrator", "steps", "bound"),
+    [
+        pytest.param(
+            *(hx.CoordinatePartitioning(), hx.Newmark(), {"dt": 1e-2}, 1e-6),
+            marks=pytest.mark.slow,
+        ),
+        (hx.GGL(), hx.VariableBDF(), {"rtol": 1e-8}, 1e-5),  # steps of neighbours differ
+    ],
+    ids=["partitioned-newmark", "variable-bdf"],
+)
+def test_reverse_mode_of_other_pairs_is_compiled_natively(formulation, integrator, steps, bound):
+    system, start = hx.examples.slider_crank()
+    before = len(counts.left_to_xla)
+
+    def call(m):
+        return hx.value_and_gradient(
+            lambda x: x.q[-1, 1],
+            system,
+            start,
+            TIMES,
+            with_respect_to="m",
+            at={"m": m},
+            formulation=formulation,
+            integrator=integrator,
+            **steps,
+        )
+
+    slope = central(lambda x: call(1.0 + x)[0], 1e-3)
+    assert call(1.0)[1]["m"] == pytest.approx(slope, rel=bound)
+    assert len(counts.left_to_xla) == before
+
+
+def test_a_start_that_does_not_fit_is_moved_onto_the_constraints():
+    """A longer coupler than the start was found for: positions and velocities follow."""
+    system, start = spring_four_bar()
+    changed = system.with_parameters({"B.at_b": (-0.2505, 0.0)})
+    # steps by their error, which velocities that do not fit would keep from ever being small
+    motion = hx.trajectory(changed, start, SHORT, **options(PAIRS[1]))
+    assert motion.ok
+    g = np.max(np.abs(changed.constraint(motion.q[0], 0.0)))
+    rate = np.max(np.abs(changed.constraint_rate(motion.q[0], motion.v[0], 0.0)))
+    assert g < 1e-14 and rate < 1e-12

@@ -8,6 +8,7 @@ import abc
 import dataclasses
 import inspect
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -40,16 +41,18 @@ class Formulation(eqx.Module):
     index: ClassVar[int] = 1
     # whether the kinematic equation is more than u = v
     projects_position: ClassVar[bool] = False
+    # options that are kept under another name than their own
+    kept_as: ClassVar[Mapping[str, str]] = {}
 
     def __repr__(self) -> str:
         """As one would make it: the first option, and others that differ from their default."""
         options = inspect.signature(type(self).__init__).parameters.values()
-        stored = {field.name for field in dataclasses.fields(self)}
+        stored = {field.name: field.name for field in dataclasses.fields(self)} | dict(self.kept_as)
         parts = []
         for option in options:
             if option.name not in stored:
                 continue
-            text = shown_option(getattr(self, option.name))
+            text = shown_option(getattr(self, stored[option.name]))
             if not parts:
                 parts.append(text)
             elif text != shown_option(option.default):
@@ -115,6 +118,12 @@ class Formulation(eqx.Module):
         """Whether the equations of an implicit step are those of motion with constraints of
         position level, so that `System.newton_factor` can solve them."""
         return False
+
+    @property
+    def augmentation(self) -> Array | None:
+        """rho of the augmented Lagrangian term of an implicit step; None where the solver may
+        choose."""
+        return None
 
     def newton_scaling(self, context: StepContext, displacement: Array) -> Any:
         """How Newton's matrix is scaled: ((rows), (columns), augment, condition), or None.

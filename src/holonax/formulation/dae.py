@@ -11,10 +11,12 @@ all of them. Multipliers of all rows, holonomic first, are the leading entries o
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
+from jax.core import Tracer
 
 from .._arguments import flag
 from .._numbers import parameter
@@ -77,6 +79,7 @@ class Index3(DaeFormulation):
     default_integrator: ClassVar[tuple[Any, ...]] = ("GeneralizedAlpha", 0.9)
     index: ClassVar[int] = 3
     reference: ClassVar[str] = "Bauchau, Epple, Bottasso 2009"
+    kept_as: ClassVar[Mapping[str, str]] = {"reference": "reference_size"}
 
     scaling: Literal["physical", "unit", "none"] = eqx.field(static=True)
     mass: Array | None
@@ -119,7 +122,7 @@ class Index3(DaeFormulation):
             None if x is None else checked(name, x) for name, x in given.items()
         )
         self.augment = checked("augment", augment)
-        self.augmented = float(self.augment) > 0
+        self.augmented = isinstance(self.augment, Tracer) or float(self.augment) > 0
         self.length = positive("Index3", "length", length, "m")
 
     @property
@@ -159,7 +162,6 @@ class Index3(DaeFormulation):
 
     @property
     def augmentation(self) -> Array | None:
-        """rho, where it was given; None where the solver may choose."""
         return self.augment if self.augmented else None
 
     def newton_scaling(self, context: StepContext, displacement: Array) -> Any:

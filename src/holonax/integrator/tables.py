@@ -5,13 +5,13 @@ z_i = y_0 + h sum_{j<i} a_ij k_j,    k_i = f(t_0 + c_i h, z_i),    y_1 = y_0 + h
 
 from __future__ import annotations
 
-import importlib.util
 from fractions import Fraction
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from . import dop853_numbers
 
 
 class Tableau(NamedTuple):
@@ -118,34 +118,19 @@ def dopri5() -> Tableau:
 
 
 @cache
-def _dop853_coefficients() -> Any:
-    """SciPy's coefficients, a module of numbers; its package would take a third of a second."""
-    package = importlib.util.find_spec("scipy")
-    assert package is not None and package.origin is not None
-    path = Path(package.origin).parent / "integrate" / "_ivp" / "dop853_coefficients.py"
-    spec = importlib.util.spec_from_file_location("dop853_coefficients", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@cache
 def dop853() -> Tableau:
     """Dormand and Prince's table of order 8 in 12 stages, with errors of the orders 5 and 3."""
-    numbers = _dop853_coefficients()
-    n = numbers.N_STAGES
     return Tableau(
-        a_lower=tuple(numbers.A[i, :i] for i in range(1, n)),
-        b_sol=numbers.B,
-        b_error=numbers.E5[:n],
-        c=numbers.C[1:n],
-        b_third=numbers.E3[:n],
+        a_lower=tuple(np.array(row) for row in dop853_numbers.STAGES),
+        b_sol=np.array(dop853_numbers.SOLUTION),
+        b_error=np.array(dop853_numbers.ERROR_OF_ORDER_5),
+        c=np.array(dop853_numbers.NODES[1:]),
+        b_third=np.array(dop853_numbers.ERROR_OF_ORDER_3),
     )
 
 
 def dop853_stages() -> tuple[np.ndarray, np.ndarray]:
     """(a, c) of DOP853's 12 stages and, as a last row, of the solution at the end of the step."""
-    numbers = _dop853_coefficients()
-    n = numbers.N_STAGES + 1
-    return numbers.A[:n, :n], numbers.C[:n]
+    rows = [(), *dop853_numbers.STAGES, dop853_numbers.SOLUTION]
+    a = np.array([[*row, *[0.0] * (len(rows) - len(row))] for row in rows])
+    return a, np.array([*dop853_numbers.NODES, 1.0])

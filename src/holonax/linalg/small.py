@@ -261,7 +261,8 @@ def _lapack_lu_solve_transposed(factor: LUFactor, b: Array) -> Array:
     y = lax.linalg.triangular_solve(
         A, y, left_side=True, lower=True, unit_diagonal=True, transpose_a=True
     )
-    return y[jnp.argsort(factor.exchange[0])].reshape(b.shape)
+    # back to where the rows were taken from: a scatter, for which nothing has to be sorted
+    return jnp.zeros_like(y).at[factor.exchange[0]].set(y, unique_indices=True).reshape(b.shape)
 
 
 # Pieces. A vector's entries may be numbers, or rows when there are several right-hand sides.

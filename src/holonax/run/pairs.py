@@ -56,7 +56,7 @@ def check_pair(formulation: Any, integrator: Any) -> None:
         )
     else:
         reason = integrator.refusal(formulation)
-    legal = [type(i).__name__ for i in _usual(integrators, Integrator) if is_legal(formulation, i)]
+    legal = [type(i).__name__ for i in usual_integrators() if is_legal(formulation, i)]
     raise ValueError(
         f"{type(integrator).__name__} cannot integrate {type(formulation).__name__}: {reason}. "
         f"Legal integrators: {', '.join(legal) or 'none'}; "
@@ -110,6 +110,16 @@ def _usual(module: Any, base: type) -> list[Any]:
     return out
 
 
+def usual_formulations() -> list[Any]:
+    """One formulation of each class, with its usual options."""
+    return _usual(formulations, Formulation)
+
+
+def usual_integrators() -> list[Any]:
+    """One integrator of each class, with its usual options."""
+    return _usual(integrators, Integrator)
+
+
 @checked_call
 def methods() -> list[Method]:
     """Every legal pair of a formulation and an integrator, each with its usual options.
@@ -118,8 +128,8 @@ def methods() -> list[Method]:
     """
     pairs = [
         (f, i)
-        for f in _usual(formulations, Formulation)
-        for i in _usual(integrators, Integrator)
+        for f in usual_formulations()
+        for i in usual_integrators()
         if is_legal(f, i) and not i.needs_tolerance
     ]
     return [Method(f, i, f.orders(i), f.drift_orders(i)) for f, i in pairs]

@@ -263,7 +263,7 @@ def _fitted(system: System, t: Array, q: Array, v: Array) -> tuple[Array, Array]
 
     The derivative of one correction is exact where the constraints hold already.
     """
-    map = PostStabilized("both", passes=2, freeze="none")
+    map = PostStabilized("both", passes=4, freeze="none")
     return map.after_step(StepContext(system, jnp.ones(())), t, (q, v))
 
 
