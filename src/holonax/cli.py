@@ -71,8 +71,8 @@ def _completed(options: dict[str, Any]) -> dict[str, Any]:
         if integrator is None and formulation is not None:
             explicit = is_legal(formulation, Dopri5())
             integrator = Dopri5() if explicit else default_integrator(formulation)
-        estimates = type(integrator).estimates_error
-        options = options | ({"rtol": _RTOL} if estimates else {"dt": _DT})
+        kind: Any = type(integrator)
+        options = options | ({"rtol": _RTOL} if kind.estimates_error else {"dt": _DT})
     return options | {"formulation": formulation, "integrator": integrator}
 
 
