@@ -74,9 +74,7 @@ def test_every_method_has_defaults_on_the_command_line():
 
     for kind, usual in (("formulation", usual_formulations()), ("integrator", usual_integrators())):
         for method in usual:
-            given = {"dt": None, "rtol": None, "formulation": None, "integrator": None}
-            named = cli._method_named(kind, type(method).__name__)
-            options = cli._completed({**given, kind: named})
+            options = hx.study.options_by_name(**{kind: type(method).__name__})
             check_pair(options["formulation"], options["integrator"])
             assert (options["dt"] is None) != (options["rtol"] is None)
             assert type(options["integrator"]).estimates_error or options["rtol"] is None

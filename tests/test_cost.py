@@ -34,19 +34,19 @@ MOST = {
         "build": {"_several": 10600},
         "run": {"begin": 1200, "advance": 3900},
         "at": {"_between": 1600},
-        "equal steps": {"begin": 170, "advance": 3200},
+        "equal steps": {"begin": 200, "advance": 3200},
     },
     "spatial_slider_crank": {
         "build": {"_several": 10300},
         "run": {"begin": 6600, "advance": 18400},
         "at": {"_between": 5600},
-        "equal steps": {"begin": 280, "advance": 16700},
+        "equal steps": {"begin": 330, "advance": 16700},
     },
     "flyball_governor": {
         "build": {"_several": 21700},
         "run": {"begin": 15600, "advance": 39000},
         "at": {"_between": 7100},
-        "equal steps": {"begin": 350, "advance": 36800},
+        "equal steps": {"begin": 450, "advance": 36800},
     },
 }
 NOTHING_NEW = ["look", "other numbers", "other equal steps"]

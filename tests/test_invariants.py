@@ -213,10 +213,10 @@ def test_projection_of_rotations():
     ("make", "message"),
     [
         (lambda: hx.StabilizedInvariant("fast"), "StabilizedInvariant: gamma='fast'"),
-        (lambda: hx.StabilizedInvariant(-1.0), "gamma=-1.0 does not damp"),
+        (lambda: hx.StabilizedInvariant(-1.0), "gamma=-1.0 is out of range"),
         (lambda: hx.StabilizedInvariant(variant="M"), "variant='M' is not known. Choose one of"),
         (lambda: hx.CoordinateProjection("both"), "metric='both' is not known"),
-        (lambda: hx.CoordinateProjection(tol=0.0), "tol=0.0 is not positive"),
+        (lambda: hx.CoordinateProjection(tol=0.0), "tol=0.0 is out of range"),
         (lambda: hx.CoordinateProjection(max_iterations=0), "max_iterations=0 must be a whole"),
         (lambda: hx.PostStabilized("both", direction="G"), "belongs to level='full'"),
         (lambda: hx.PostStabilized("full", direction="M"), "direction='M' is not known"),

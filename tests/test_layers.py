@@ -29,7 +29,7 @@ LAYERS = {
     "examples": "system model start",
     "view": "system result",
     "papers": "holonax",
-    "cli": "holonax examples papers",
+    "cli": "holonax examples papers study",
 }
 # What is imported inside of functions only: the methods of a model that run and analyse it go
 # through the public names, and the command line and the papers have nothing else.

@@ -8,10 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-# The steps of a method that is named without them.
-_RTOL = 1e-6
-_DT = 1e-3  # [s]
-
 
 def _papers(arguments: argparse.Namespace) -> int:
     from .papers import PAPERS, reproduce, write_index
@@ -33,49 +29,6 @@ def _papers(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _method_named(kind: str, name: str | None) -> Any:
-    """A formulation or integrator by the name of its class, with its usual options."""
-    from .run.pairs import usual_formulations, usual_integrators
-
-    if name is None:
-        return None
-    usual = usual_formulations() if kind == "formulation" else usual_integrators()
-    known = {type(method).__name__: method for method in usual}
-    if name not in known:
-        raise ValueError(
-            f"simulate: there is no {kind} {name!r}; there are {', '.join(sorted(known))}."
-        )
-    return known[name]
-
-
-def _completed(options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a run with those that were left out: a formulation that the integrator takes,
-    and steps by their error where it is estimated, else equal ones."""
-    from .formulation import PostStabilized
-    from .integrator import Dopri5
-    from .run.pairs import default_integrator, is_legal, usual_formulations
-
-    if all(value is None for value in options.values()):
-        return {"method": "auto"}
-    formulation: Any = options["formulation"]
-    integrator: Any = options["integrator"]
-    if formulation is None and integrator is not None:
-        # the default where it will do, else the one that the integrator is the default of, or the
-        # first that holds positions and velocities
-        formulation = PostStabilized("both", passes=2)
-        if not is_legal(formulation, integrator):
-            legal = [x for x in usual_formulations() if is_legal(x, integrator)]
-            own = lambda x: type(default_integrator(x)) is type(integrator)  # noqa: E731
-            formulation = min(legal, key=lambda x: (not own(x), x.holds.count(False)))
-    if options["dt"] is None and options["rtol"] is None:
-        if integrator is None and formulation is not None:
-            explicit = is_legal(formulation, Dopri5())
-            integrator = Dopri5() if explicit else default_integrator(formulation)
-        kind: Any = type(integrator)
-        options = options | ({"rtol": _RTOL} if kind.estimates_error else {"dt": _DT})
-    return options | {"formulation": formulation, "integrator": integrator}
-
-
 def _all_methods() -> Any:
     from . import methods
 
@@ -83,7 +36,7 @@ def _all_methods() -> Any:
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
-    from . import examples, simulate
+    from . import examples, simulate, study
 
     if arguments.example is None:
         for name in examples.__all__:
@@ -94,10 +47,10 @@ def _simulate(arguments: argparse.Namespace) -> int:
         known = ", ".join(examples.__all__)
         raise ValueError(f"simulate: there is no example {arguments.example!r}; there are {known}.")
     system, start = getattr(examples, arguments.example)()
-    options: dict[str, Any] = {"dt": arguments.dt, "rtol": arguments.rtol}
-    for kind in ("formulation", "integrator"):
-        options[kind] = _method_named(kind, getattr(arguments, kind))
-    result = simulate(system, start, arguments.t_end, **_completed(options))
+    options = study.options_by_name(
+        arguments.formulation, arguments.integrator, dt=arguments.dt, rtol=arguments.rtol
+    )
+    result = simulate(system, start, arguments.t_end, **options)
     print(result)
     if arguments.plot is not None:
         from . import plot
@@ -127,11 +80,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("example", nargs="?", metavar="NAME", help="an example; none: list them")
     run.add_argument("--t-end", type=float, default=10.0, help="end time [s] (%(default)s)")
     run.add_argument(
-        "--dt", type=float, help=f"equal steps of this length [s] ({_DT:g} where none else will do)"
+        "--dt", type=float, help="equal steps of this length [s] (0.001 where none else will do)"
     )
-    run.add_argument(
-        "--rtol", type=float, help=f"steps chosen by their error, at most this ({_RTOL:g})"
-    )
+    run.add_argument("--rtol", type=float, help="steps chosen by their error, at most this (1e-06)")
     run.add_argument("--formulation", metavar="NAME", help="see `holonax methods`")
     run.add_argument("--integrator", metavar="NAME", help="see `holonax methods`")
     run.add_argument("--plot", metavar="FILE", help="draw the result, as .png, .pdf or .svg")

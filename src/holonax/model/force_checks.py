@@ -60,7 +60,9 @@ def semidefinite(owner: str, what: str, value: Any, size: int) -> jax.Array:
     try:
         matrix = as_array(value)
     except (TypeError, ValueError):
-        raise ModelError(f"{owner}: {what}={shown(value)} is not a matrix of numbers.") from None
+        raise ModelError(
+            f"{owner}: {what}={shown(value)} is not a matrix of numbers. Give one number for each axis, or a square matrix."
+        ) from None
     if matrix.shape == (size,):
         matrix = namespace(matrix).diag(matrix)
     if matrix.shape != (size, size):
