@@ -61,7 +61,8 @@ def semidefinite(owner: str, what: str, value: Any, size: int) -> jax.Array:
         matrix = as_array(value)
     except (TypeError, ValueError):
         raise ModelError(
-            f"{owner}: {what}={shown(value)} is not a matrix of numbers. Give one number for each axis, or a square matrix."
+            f"{owner}: {what}={shown(value)} is not a matrix of numbers. Give one number for each "
+            "axis, or a square matrix."
         ) from None
     if matrix.shape == (size,):
         matrix = namespace(matrix).diag(matrix)
