@@ -55,7 +55,8 @@ class Origin:
 
     def flat(self) -> Any:
         """All numbers as one vector."""
-        parts = [jnp.ravel(x) if is_traced(x) else np.ravel(x) for x in self._leaves.values()]
+        plain = lambda x: np.ravel(np.asarray(x, dtype=float))  # noqa: E731
+        parts = [jnp.ravel(x) if is_traced(x) else plain(x) for x in self._leaves.values()]
         return (jnp if is_traced(*parts) else np).concatenate([np.zeros(0), *parts])
 
     @cached_property

@@ -188,8 +188,10 @@ def simulate(
     return _completed(run, formulation, integrator, storage)
 
 
-def _check_untraced(*given: Any) -> None:
-    if any(isinstance(x, Tracer) for x in jax.tree.leaves(given)):
+def _check_untraced(system: Any, start: Any) -> None:
+    of_start = jax.tree.leaves(start) if isinstance(start, Start) else start
+    of_start = of_start if isinstance(of_start, (tuple, list)) else ()
+    if any(isinstance(x, Tracer) for x in (*jax.tree.leaves(system), *of_start)):
         raise TypeError(
             "simulate drives a run from the host and takes no traced values. Inside of jit, grad "
             "or vmap use hx.trajectory(system, start, times, ...)."
@@ -449,7 +451,10 @@ def _tolerance(
     if atol is not None:
         finite_number("simulate", "atol", atol, positive=True)
     if control is not None and not isinstance(control, StepControl):
-        raise TypeError(f"simulate: control={shown(control)} is not an hx.StepControl(...).")
+        raise TypeError(
+            f"simulate: control={shown(control)} is not an hx.StepControl(...). Give one, or leave "
+            "it out."
+        )
     return rtol
 
 

@@ -96,6 +96,10 @@ def _frame_times(t: np.ndarray, speed: float, fps: float) -> tuple[np.ndarray, f
             "animate: the result has one saved state. Simulate with save='steps' or a number."
         )
     duration = (t[-1] - t[0]) / speed
+    if not math.isfinite(1e3 * duration):
+        raise ValueError(
+            f"animate: speed={speed:g} makes the animation endless. Give a larger one, such as 1."
+        )
     # GIF counts hundredths of a second, and browsers slow down anything below two of them.
     hundredths = max(2, round(100 / fps), math.ceil(100 * duration / MAX_FRAMES))
     delay = hundredths / 100
