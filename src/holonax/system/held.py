@@ -19,19 +19,19 @@ import numpy as np
 
 from ..linalg.small import cholesky, cholesky_solve
 from .base import Array, ConstraintFactor, Metric, Rows, System
+from .wrapped import WrappedSystem
 
 # A contact opens when it would have to pull by this share of the forces that act there.
 PULL = 1e-10
 
 
-class HeldSystem(System):
+class HeldSystem(WrappedSystem):
     """`base` with closed contacts.
 
     `gaps` are events, whose ``value(system, t, q, v)`` vanishes while the contact is closed, and
     `sides` the sign that each has while it is open. `holonomic` and `rows` count those of `base`.
     """
 
-    base: Any
     gaps: tuple[Any, ...]
     sides: tuple[int, ...] = eqx.field(static=True)
     holonomic: int = eqx.field(static=True)
@@ -91,9 +91,6 @@ class HeldSystem(System):
 
     # -- System: parameters, and joints that come and go -----------------------------------
 
-    def parameters(self) -> dict[str, Array]:
-        return self.base.parameters()
-
     def with_parameters(self, changes: Mapping[str, Any] | None = None, **more: Any) -> HeldSystem:
         base = self.base.with_parameters(changes, **more)
         return HeldSystem(base, self.gaps, self.sides, self.holonomic, self.rows)
@@ -101,17 +98,6 @@ class HeldSystem(System):
     def with_redundant_constraints(self) -> HeldSystem:
         base = self.base.with_redundant_constraints()
         return HeldSystem(base, self.gaps, self.sides, self.holonomic, self.rows)
-
-    @property
-    def has_redundant_constraints(self) -> bool:
-        return self.base.has_redundant_constraints
-
-    @property
-    def has_nonholonomic_constraints(self) -> bool:
-        return self.base.has_nonholonomic_constraints
-
-    def complete(self) -> System:
-        return self.base.complete()
 
     def rows_of_all(self) -> Any:
         """-1 for the gaps, which are no rows of the complete system."""
@@ -122,58 +108,13 @@ class HeldSystem(System):
 
     # -- System: time, of the base -----------------------------------------------------------
 
-    def time_breaks(self) -> np.ndarray:
-        return self.base.time_breaks()
-
-    def has_unannounced_times(self, nq: int) -> bool:
-        return self.base.has_unannounced_times(nq)
-
     def moving_constraints(self, nq: int) -> System | None:
         return self.base.moving_constraints(nq)
 
-    def typical_sizes(self, q: np.ndarray) -> np.ndarray | None:
-        return self.base.typical_sizes(q)
-
-    def increment_units(self, nv: int) -> list[str]:
-        return self.base.increment_units(nv)
-
     # -- System: configuration and dynamics, those of the base ------------------------------
-
-    def qdot(self, q: Array, v: Array) -> Array:
-        return self.base.qdot(q, v)
-
-    def retract(self, q: Array, step: Array) -> Array:
-        return self.base.retract(q, step)
-
-    def difference(self, start: Array, end: Array) -> Array:
-        return self.base.difference(start, end)
-
-    def normalize(self, q: Array) -> Array:
-        return self.base.normalize(q)
-
-    def increment_rate(self, step: Array, rate: Array) -> Array:
-        return self.base.increment_rate(step, rate)
-
-    def extent(self, q: Array) -> Array:
-        return self.base.extent(q)
-
-    def velocity_size(self, nq: int) -> int:
-        return self.base.velocity_size(nq)
-
-    def held_coordinates(self, item: int | str, nq: int) -> list[int]:
-        return self.base.held_coordinates(item, nq)
-
-    def mass_matrix(self, q: Array) -> Array:
-        return self.base.mass_matrix(q)
-
-    def momentum(self, q: Array, v: Array) -> Array:
-        return self.base.momentum(q, v)
 
     def force(self, q: Array, v: Array, t: Array) -> Array:
         return self.base.force(q, v, t)
-
-    def potential_energy(self, q: Array) -> Array:
-        return self.base.potential_energy(q)
 
     # -- System: constraints ---------------------------------------------------------------
 
@@ -207,12 +148,6 @@ class HeldSystem(System):
         return HeldFactor(self, factor, self.normals(q, t), count, shift)
 
     # -- names -----------------------------------------------------------------------------
-
-    def coordinate_names(self, n: int) -> list[str]:
-        return self.base.coordinate_names(n)
-
-    def velocity_names(self, n: int) -> list[str]:
-        return self.base.velocity_names(n)
 
     def constraint_names(self, rows: int) -> list[str]:
         names, m = self.base.constraint_names(self.rows), self.holonomic

@@ -1,0 +1,80 @@
+"""A system that changes something about another one, and leaves all else as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .base import Array, System
+
+
+class WrappedSystem(System):
+    """`base`, as far as it is not changed: configurations, masses, names and sizes."""
+
+    base: Any
+
+    def qdot(self, q: Array, v: Array) -> Array:
+        return self.base.qdot(q, v)
+
+    def retract(self, q: Array, step: Array) -> Array:
+        return self.base.retract(q, step)
+
+    def difference(self, start: Array, end: Array) -> Array:
+        return self.base.difference(start, end)
+
+    def normalize(self, q: Array) -> Array:
+        return self.base.normalize(q)
+
+    def increment_rate(self, step: Array, rate: Array) -> Array:
+        return self.base.increment_rate(step, rate)
+
+    def extent(self, q: Array) -> Array:
+        return self.base.extent(q)
+
+    def velocity_size(self, nq: int) -> int:
+        return self.base.velocity_size(nq)
+
+    def held_coordinates(self, item: int | str, nq: int) -> list[int]:
+        return self.base.held_coordinates(item, nq)
+
+    def mass_matrix(self, q: Array) -> Array:
+        return self.base.mass_matrix(q)
+
+    def momentum(self, q: Array, v: Array) -> Array:
+        return self.base.momentum(q, v)
+
+    def potential_energy(self, q: Array) -> Array:
+        return self.base.potential_energy(q)
+
+    def coordinate_names(self, n: int) -> list[str]:
+        return self.base.coordinate_names(n)
+
+    def velocity_names(self, n: int) -> list[str]:
+        return self.base.velocity_names(n)
+
+    @property
+    def has_redundant_constraints(self) -> bool:
+        return self.base.has_redundant_constraints
+
+    @property
+    def has_nonholonomic_constraints(self) -> bool:
+        return self.base.has_nonholonomic_constraints
+
+    def parameters(self) -> dict[str, Array]:
+        return self.base.parameters()
+
+    def complete(self) -> System:
+        return self.base.complete()
+
+    def time_breaks(self) -> np.ndarray:
+        return self.base.time_breaks()
+
+    def has_unannounced_times(self, nq: int) -> bool:
+        return self.base.has_unannounced_times(nq)
+
+    def typical_sizes(self, q: np.ndarray) -> np.ndarray | None:
+        return self.base.typical_sizes(q)
+
+    def increment_units(self, nv: int) -> list[str]:
+        return self.base.increment_units(nv)
