@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
@@ -175,9 +176,9 @@ class BodyItem(Item):
         offset = np.linalg.norm(com) > 1e-12 * size  # else it is at the origin up to rounding
         return {"mass": solid.mass, "inertia": inertia, "com": com if offset else None}
 
+    @abstractmethod
     def placed(self) -> Body:
         """The body in the initial configuration."""
-        raise NotImplementedError
 
     def _checked(self) -> tuple[Any, Any, bool]:
         """Mass, inertia (a number or a matrix) and whether it is a point mass."""

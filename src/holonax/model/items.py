@@ -8,6 +8,7 @@ numbers; the elements follow by `attach`, purely, so that the numbers may be tra
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, dataclass_transform
@@ -33,7 +34,7 @@ class ModelError(ValueError):
 
 
 @dataclass(frozen=True)
-class Item:
+class Item(ABC):
     """What all records share: a name, and fields that hold what was said.
 
     Numbers are kept as Python's, vectors and matrices as tuples; traced numbers and functions as
@@ -151,9 +152,9 @@ class Connector(Item):
         given = (getattr(self, name) for name in self.touches)
         return tuple(name for x in given for name in (x if isinstance(x, tuple) else (x,)))
 
+    @abstractmethod
     def attach(self, there: Attachment) -> Attached:
         """The elements it becomes, and where it sits; a pure function of the numbers."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,6 +8,7 @@ d = b.point(q) - a.point(p). Residuals are in metres, in radians, or dimensionle
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
@@ -120,9 +121,9 @@ class Joint(JointItem):
     """
 
     @staticmethod
+    @abstractmethod
     def residual(*frames: Any, **numbers: Any) -> Any:
         """Of spatial frames, or of both kinds."""
-        raise NotImplementedError
 
     @classmethod
     def rule(cls, planar: bool) -> Callable[..., Any]:
@@ -130,9 +131,9 @@ class Joint(JointItem):
         own = getattr(cls, "planar_residual", None)
         return own if planar and own is not None else cls.residual
 
+    @abstractmethod
     def place(self, there: Attachment) -> Place:
         """Where it sits, with the numbers of its residual."""
-        raise NotImplementedError
 
     def attach(self, there: Attachment) -> Attached:
         place = self.place(there)
