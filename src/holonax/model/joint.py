@@ -8,12 +8,11 @@ d = b.point(q) - a.point(p). Residuals are in metres, in radians, or dimensionle
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
 from inspect import signature
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -120,24 +119,13 @@ class Joint(JointItem):
     turn as a ball does. Drivers, damping and friction go by it.
     """
 
-    @staticmethod
-    @abstractmethod
-    def residual(*frames: Any, **numbers: Any) -> Any:
-        """Of spatial frames, or of both kinds."""
+    residual: ClassVar[Callable[..., Any]]  # of spatial frames, or of both kinds
 
     @classmethod
     def rule(cls, planar: bool) -> Callable[..., Any]:
         """The residual in the plane or in space."""
         own = getattr(cls, "planar_residual", None)
         return own if planar and own is not None else cls.residual
-
-    @abstractmethod
-    def place(self, there: Attachment) -> Place:
-        """Where it sits, with the numbers of its residual."""
-
-    def attach(self, there: Attachment) -> Attached:
-        place = self.place(there)
-        return place.attached(Residual.of(self.rule(there.is_planar), place))
 
 
 @dataclass(frozen=True, repr=False)
@@ -146,6 +134,10 @@ class PointJoint(PointPair, Joint):
 
     def place(self, there: Attachment) -> Place:
         return Place(there, *there.points(self.at, self.at_a, self.at_b))
+
+    def attach(self, there: Attachment) -> Attached:
+        place = self.place(there)
+        return place.attached(Residual.of(self.rule(there.is_planar), place))
 
 
 @dataclass(frozen=True, repr=False)
