@@ -47,6 +47,7 @@ class Item(ABC):
     kinds: ClassVar[tuple[Kind, ...]] = ("planar", "spatial")  # of bodies it is for
     free: ClassVar[tuple[Free, ...]] = ()  # what a joint leaves free
     discrete: ClassVar[tuple[str, ...]] = ()  # the fields that are no physical numbers
+    measures: ClassVar[tuple[str, ...]] = ()  # "turn", "slide", "length"; else what is left free
 
     name: str
 
