@@ -8,7 +8,7 @@ from typing import Any
 
 from .._numbers import as_array
 from ..rotation import Vec2, Vec3
-from ..system.quantities import Component, OfForce, Measured, Quantity
+from ..system.quantities import Component, Measured, OfForce, Quantity
 from .attachment import Attached
 from .bodies import Body, ground_body
 

@@ -19,7 +19,7 @@ from ..rotation import Vec2, Vec3
 from .assembly import BodySet
 from .base import Array
 from .frames import PlanarFrame, as_plain, at_origins
-from .situation import Recorded, Loads, Present, Situation
+from .situation import Loads, Present, Recorded, Situation
 
 
 class Quantity(eqx.Module):
