@@ -110,7 +110,8 @@ def numbers_of(items: Iterable[Item]) -> dict[str, Any]:
 def _words(item: Item) -> tuple[Any, ...]:
     """What a record says besides numbers."""
     numbers = item.numbers()
-    said = ((f.name, getattr(item, f.name)) for f in fields(item) if f.name not in numbers)
+    aside = {*numbers, *item.displayed}
+    said = ((f.name, getattr(item, f.name)) for f in fields(item) if f.name not in aside)
     return tuple((name, x if _is_plain(x) else repr(x)) for name, x in said)
 
 
