@@ -96,7 +96,8 @@ def test_the_code_of_the_page_on_gradients_runs():
     assert abs(gradient["coupler.mass"] / inner.deriv()(2.0) - 1) < 1e-2
 
 
-def test_the_code_of_the_page_on_names_runs():
+def test_the_code_of_the_page_on_names_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "names.md").read_text(encoding="utf-8")
     names = {}
     for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._numbers import as_array, is_traced
+from ..system.inventory import Inventory, Part
 from ..system.quantities import Quantity
 from .items import Item
 from .measured import measured
@@ -62,10 +63,22 @@ class Origin:
 
     def measured(self, numbers: Any) -> dict[str, Quantity]:
         """Every named quantity of a state, with these numbers of the mechanism."""
+        return measured(self._with(numbers))
+
+    def parts(self, numbers: Any) -> Inventory:
+        """What there is to be drawn, with these numbers of the mechanism."""
+        model = self._with(numbers)
+        shapes = {name: model[name].shape or () for name in model._bodies}
+        joints, forces = ([*x.values()] for x in (model._joints, model._forces))
+        both = [*((x, True) for x in joints), *((x, False) for x in forces)]
+        return Inventory(shapes, tuple(_part(x, is_joint) for x, is_joint in both))
+
+    def _with(self, numbers: Any) -> Any:
+        """The model with these numbers."""
         model = self._own
         if is_traced(numbers) or not np.array_equal(numbers, self.flat()):
             model = model.with_parameters(self._whole(self.named(numbers)))
-        return measured(model)
+        return model
 
     def flat(self) -> Any:
         """All numbers as one vector."""
@@ -95,6 +108,12 @@ class Origin:
         """Numbers by name as those of the records."""
         tree = jax.tree.structure(self._numbers)
         return jax.tree.unflatten(tree, [values[name] for name in self._leaves])
+
+
+def _part(attached: Any, is_joint: bool) -> Part:
+    item, places = attached.item, ("point_a", "point", "axes", "axes_b")
+    p, q, axes, axes_b = (np.asarray(getattr(attached, x)) for x in places)
+    return Part(item.name, item.type, is_joint, attached.bodies, p, q, axes, axes_b, item)
 
 
 def numbers_of(items: Iterable[Item]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from ..rotation import Vec2, Vec3
 from .assembly import BodySet
 from .base import Array, ConstraintFactor, Metric, Rows, System
 from .frames import PlanarFrame
+from .inventory import Inventory
 from .quantities import Quantity, find, names_of
 from .signals import signals_in
 from .tangent_blocks import StepWeights, force_diagonals
@@ -369,6 +370,12 @@ class Mechanism(System):
         if found is None:
             raise KeyError(unknown_name(owner, "quantity", name, names_of(known)))
         return found
+
+    def parts(self) -> Inventory:
+        """The shapes of the bodies, and the joints and forces between them, to be drawn."""
+        if self.origin is None:
+            return Inventory(dict.fromkeys(self.bodies.names, ()), ())
+        return self.origin.parts(self.numbers)
 
     # -- bodies and joints by name -------------------------------------------------------
 
