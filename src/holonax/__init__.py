@@ -91,6 +91,7 @@ if TYPE_CHECKING:
         kinematics,
         linearize,
     )
+    from .io import from_sympy
     from .run.gradients import value_and_gradient
     from .run.trajectory import Trajectory, trajectory
     from .view import animate, plot
@@ -110,6 +111,7 @@ _FROM = {
     "trajectory": "run.trajectory",
     "value_and_gradient": "run.gradients",
     "animate": "view",
+    "from_sympy": "io",
     "plot": "view",
 }
 
@@ -191,6 +193,7 @@ __all__ = [
     "equilibrium",
     "examples",
     "floquet",
+    "from_sympy",
     "inverse_dynamics",
     "kinematics",
     "linearize",
