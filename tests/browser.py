@@ -7,37 +7,56 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-_FLAGS = (
-    "--headless=new --no-sandbox --disable-gpu --use-angle=swiftshader --enable-unsafe-swiftshader "
-    "--no-first-run --disable-background-networking --disable-component-update --disable-sync "
-    "--disable-quic --disable-default-apps --remote-debugging-pipe --window-size=1200,720"
-).split()
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next((x for x in map(shutil.which, _NAMES) if x), None)
+_FLAGS = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-quic",
+    "--disable-default-apps",
+    "--remote-debugging-pipe",
+    "--window-size=1200,720",
+]
 
 
 class Browser:
-    """One page. What it asks for outside of `data:` is in `requests`, its complaints in `errors`."""
+    """One page: what it asks for is in `requests`, its complaints in `errors`."""
 
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory()
         (ours_in, its_out), (its_in, ours_out) = os.pipe(), os.pipe()
-        high = [os.dup2(x, y) for x, y in ((its_in, 103), (its_out, 104))]
-
-        def descriptors():  # 3 and 4 are what it speaks through
-            os.dup2(103, 3)
-            os.dup2(104, 4)
-
+        # it speaks through the descriptors 3 and 4
+        become = "import os, sys; a, b, *run = sys.argv[1:]; os.dup2(int(a), 3); "
+        become += "os.dup2(int(b), 4); os.execv(run[0], run)"
+        ends = its_in, its_out
+        profile = f"--user-data-dir={self.folder.name}"
         self.process = subprocess.Popen(
-            [CHROMIUM, *_FLAGS, f"--user-data-dir={self.folder.name}", "about:blank"],
-            pass_fds=(3, 4, *high),
-            preexec_fn=descriptors,
+            [
+                sys.executable,
+                "-c",
+                become,
+                *map(str, ends),
+                CHROMIUM,
+                *_FLAGS,
+                profile,
+                "about:blank",
+            ],
+            pass_fds=ends,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        for x in (its_in, its_out, *high):
+        for x in ends:
             os.close(x)
         self.read_from, self.write_to = ours_in, ours_out
         self.buffer, self.numbers = b"", itertools.count(1)

@@ -17,7 +17,7 @@ const size = () => V.size(V.minus(box[1], box[0])) || 1;
 function home() {
   const canvas = $("picture");
   camera.show(box[0], box[1], canvas.clientWidth / Math.max(canvas.clientHeight, 1));
-  state.stale = true;
+  state.untouched = state.stale = true;
 }
 
 // ---- the picture ------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ function drawExtras(matrices) {
     const place = joint.body < 0 ? M.pose([0, 0, 0], [1, 0, 0, 0]) : matrices[joint.body], at = M.point(place, joint.at);
     if (joint.axis && !scene.planar) {
       const tip = V.minus(M.point(place, V.plus(joint.at, joint.axis)), at);
-      drawing.bar(V.minus(at, V.times(0.035 * s, tip)), V.plus(at, V.times(0.035 * s, tip)), 0.008 * s, [0.2, 0.24, 0.3]);
+      drawing.bar(V.minus(at, V.times(0.022 * s, tip)), V.plus(at, V.times(0.022 * s, tip)), 0.007 * s, [0.2, 0.24, 0.3]);
     } else drawing.ball(scene.planar ? V.plus(at, [0, 0, 0.03 * s]) : at, 0.011 * s, [0.2, 0.24, 0.3]);
   }
   if (state.shown.forces) scene.arrows.forEach((arrow, i) => {
@@ -95,13 +95,13 @@ function drawExtras(matrices) {
     points.push(...M.point(M.pose(at, turn), trail.at));
     drawing.lines(new Float32Array(points), trail.colour, true);
   }
-  if (state.shown.grid) drawing.lines(grid(), [0.78, 0.82, 0.86, 0.8], false);
+  if (state.shown.grid) drawing.lines(grid(), [0.80, 0.84, 0.88, 1], false);
 }
 
 let gridKept = null;
 function grid() {
   if (gridKept) return gridKept;
-  const s = size(), step = 10 ** Math.floor(Math.log10(s / 3)) * (s / 3 / 10 ** Math.floor(Math.log10(s / 3)) > 5 ? 5 : s / 3 / 10 ** Math.floor(Math.log10(s / 3)) > 2 ? 2 : 1);
+  const s = size(), decade = 10 ** Math.floor(Math.log10(s / 3)), step = decade * (s / 3 / decade > 5 ? 5 : s / 3 / decade > 2 ? 2 : 1);
   const height = scene.planar ? -0.2 * s : box[0][2] - 0.01 * s, out = [];
   const [low, high] = [0, 1].map((side) => [0, 1].map((k) => step * (Math.round(box[side][k] / step) + (side ? 3 : -3))));
   for (let x = low[0]; x < high[0] + step / 2; x += step) out.push(x, low[1], height, x, high[1], height);
@@ -151,12 +151,16 @@ function drawCharts() {
     for (const { values } of curves) for (const value of values) if (Number.isFinite(value)) { low = Math.min(low, value); high = Math.max(high, value); }
     if (!(high >= low)) [low, high] = [-1, 1];
     if (high - low < 1e-9 * Math.max(Math.abs(high), Math.abs(low), 1e-30)) { const pad = Math.abs(high) || 1; low -= 0.1 * pad; high += 0.1 * pad; }
-    const left = 52, right = 8, top = 18 + 13 * Math.ceil(curves.length / 2) - 13, bottom = 18;
+    const marks = [0, 1, 2].map((k) => low + (k / 2) * (high - low));
+    const left = 12 + Math.max(...marks.map((value) => pen.measureText(shown(value, high - low)).width)), right = 8;
+    canvas.dataset.left = left;
+    const texts = curves.map((curve) => `${curve.name} ${shown(motion.between(curve.values, 1, state.t)[0], high - low)} ${curve.unit}`);
+    const columns = Math.max(...texts.map((text) => pen.measureText(text).width)) < 0.5 * (width - left) - 4 ? 2 : 1;
+    const top = 6 + 13 * Math.ceil(curves.length / columns), bottom = 18;
     const x = (t) => left + ((t - motion.begin) / (motion.end - motion.begin || 1)) * (width - left - right);
     const y = (value) => top + ((high - value) / (high - low)) * (height - top - bottom);
     pen.strokeStyle = "#e3e9ef"; pen.fillStyle = "#66778a"; pen.lineWidth = 1;
-    for (let k = 0; k <= 2; k++) {
-      const value = low + (k / 2) * (high - low);
+    for (const value of marks) {
       pen.beginPath(); pen.moveTo(left, y(value)); pen.lineTo(width - right, y(value)); pen.stroke();
       pen.textAlign = "right"; pen.fillText(shown(value, high - low), left - 5, y(value) + 4);
     }
@@ -168,8 +172,7 @@ function drawCharts() {
       curve.values.forEach((value, k) => pen[k ? "lineTo" : "moveTo"](x(motion.times[k]), y(value)));
       pen.stroke();
       pen.textAlign = "left";
-      const now = motion.between(curve.values, 1, state.t)[0];
-      pen.fillText(`${curve.name} ${shown(now, high - low)} ${curve.unit}`, left + (i % 2) * 0.5 * (width - left), 11 + 13 * Math.floor(i / 2));
+      pen.fillText(texts[i], left + (i % columns) * 0.5 * (width - left), 11 + 13 * Math.floor(i / columns));
     });
     pen.strokeStyle = "#1d2733"; pen.beginPath(); pen.moveTo(x(state.t), top); pen.lineTo(x(state.t), height - bottom); pen.stroke();
   });
@@ -193,7 +196,7 @@ function chooseCharts() {
     canvas.dataset.names = JSON.stringify(names);
     const scrub = (event) => {
       if (!(event.buttons & 1)) return;
-      const share = (event.offsetX - 52) / (canvas.clientWidth - 60);
+      const left = +canvas.dataset.left, share = (event.offsetX - left) / (canvas.clientWidth - left - 8);
       setTime(motion.begin + Math.max(0, Math.min(1, share)) * (motion.end - motion.begin));
     };
     canvas.addEventListener("pointerdown", scrub);
@@ -285,6 +288,11 @@ function controls() {
   });
 }
 
+function touched() {
+  state.untouched = false;
+  state.stale = true;
+}
+
 function looking() {
   const canvas = $("picture"), held = new Map();
   canvas.addEventListener("pointerdown", (event) => { held.set(event.pointerId, event); canvas.setPointerCapture(event.pointerId); canvas.focus(); });
@@ -300,11 +308,12 @@ function looking() {
     } else if (scene.planar || event.shiftKey || event.buttons & 6) camera.move(dx, dy, canvas.clientHeight);
     else camera.turn(0.008 * dx, 0.008 * dy);
     held.set(event.pointerId, event);
-    state.stale = true;
+    touched();
   });
-  canvas.addEventListener("wheel", (event) => { event.preventDefault(); camera.distance *= Math.exp(0.0012 * event.deltaY); state.stale = true; }, { passive: false });
+  canvas.addEventListener("wheel", (event) => { event.preventDefault(); camera.distance *= Math.exp(0.0012 * event.deltaY); touched(); }, { passive: false });
   canvas.addEventListener("contextmenu", (event) => event.preventDefault());
-  new ResizeObserver(() => { state.stale = true; }).observe(canvas);
+  // a window of another size shows the whole again, unless someone has looked elsewhere
+  new ResizeObserver(() => { if (state.untouched) home(); state.stale = true; }).observe(canvas);
 }
 
 // ---- running again ----------------------------------------------------------------------------

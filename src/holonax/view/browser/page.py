@@ -13,7 +13,7 @@ from ..._arguments import checked_call, folder
 from ...result.result import Result
 from ..drawable import check_drawn
 from ..skeleton import Traces
-from .scene import scene
+from .stage import scene
 
 _SCRIPTS = ("algebra.js", "meshes.js", "drawing.js", "motion.js", "page.js")
 
@@ -50,7 +50,7 @@ def page(
 
 def written(said: Mapping[str, Any]) -> str:
     """The page of a scene, as text."""
-    here = files(__package__)
+    here = files(__name__.rpartition(".")[0])
     read = lambda name: here.joinpath(name).read_text(encoding="utf-8")  # noqa: E731
     # no text of a scene ends the element that holds it
     data = json.dumps(said, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

@@ -20,7 +20,7 @@ from ..._numbers import finite_number
 from ...result.result import Result
 from ..skeleton import Traces
 from .page import written
-from .scene import scene
+from .stage import scene
 
 _LONGEST = 100_000  # bytes of a request
 _HOSTS = ("127.0.0.1", "localhost")
@@ -44,7 +44,7 @@ class Viewer:
             def do_POST(self) -> None:
                 viewer._post(self)
 
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            def log_message(self, format: str, *args: Any) -> None:
                 """A page that is looked at says nothing on the terminal."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
@@ -155,8 +155,8 @@ def show(
     if isinstance(what, Result):
         if sliders or t_end is not None or options:
             raise ValueError(
-                "show: a result has been computed: t_end, sliders and options of a run mean nothing "
-                "for it. Give the model instead."
+                "show: a result has been computed: t_end, sliders and options of a run mean "
+                "nothing for it. Give the model instead."
             )
         viewer = Viewer(scene(what, traces=traces, title=title), _cannot, port)
     else:
@@ -198,9 +198,7 @@ def _of_model(
 
     def ran(values: Mapping[str, float]) -> dict[str, Any]:
         given = model.with_parameters(_changes(model.parameters(), values)) if values else model
-        return scene(
-            given.simulate(t_end, **options), traces=traces, title=title, sliders=rows
-        )
+        return scene(given.simulate(t_end, **options), traces=traces, title=title, sliders=rows)
 
     def again(values: Any) -> dict[str, Any]:
         limits = {row["name"]: (row["low"], row["high"]) for row in rows}
