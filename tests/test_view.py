@@ -1,9 +1,6 @@
 """Figures and animations: the right files, the right points, and messages that help."""
 
-import base64
 import importlib
-import json
-import struct
 
 import jax.numpy as jnp
 import matplotlib
@@ -11,9 +8,8 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from holonax.result.sampling import refined
+from holonax.result.resampling import refined
 from holonax.view.animate import MAX_FRAMES
-from holonax.view.meshes import triangles
 from holonax.view.scene import draw
 from holonax.view.skeleton import skeleton
 
@@ -419,79 +415,11 @@ def test_a_phase_portrait_is_one_quantity_over_another(adaptive):
         adaptive.plot(x="bob", y="A.rate")
 
 
-# -- mesh files --------------------------------------------------------------------------------
-
-CORNERS = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-FACES = np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
-
-
-def write_mesh(path, kind):
-    if kind == "stl":
-        rows = np.zeros(4, np.dtype([("f", "<f4", 12), ("a", "<u2")]))
-        rows["f"][:, 3:] = CORNERS[FACES].reshape(4, 9)
-        path.write_bytes(bytes(80) + struct.pack("<I", 4) + rows.tobytes())
-    elif kind == "ascii.stl":
-        lines = [f"vertex {x} {y} {z}" for x, y, z in CORNERS[FACES].reshape(-1, 3)]
-        path.write_text("solid tetrahedron\n" + "\n".join(lines) + "\nendsolid")
-    elif kind == "obj":
-        points = "".join(f"v {x} {y} {z}\n" for x, y, z in CORNERS)
-        faces = "".join(f"f {a + 1}//1 {b + 1}//1 {c + 1}//1\n" for a, b, c in FACES)
-        path.write_text(points + faces)
-    else:
-        data = CORNERS.astype("<f4").tobytes() + FACES.astype("<u2").tobytes()
-        said = {
-            "nodes": [{"mesh": 0, "translation": [0, 0, 0]}],
-            "meshes": [{"primitives": [{"attributes": {"POSITION": 0}, "indices": 1}]}],
-            "accessors": [
-                {"bufferView": 0, "componentType": 5126, "count": 4, "type": "VEC3"},
-                {"bufferView": 1, "componentType": 5123, "count": 12, "type": "SCALAR"},
-            ],
-            "bufferViews": [
-                {"buffer": 0, "byteLength": 48},
-                {"buffer": 0, "byteOffset": 48, "byteLength": 24},
-            ],
-            "buffers": [{"byteLength": 72}],
-        }
-        if kind == "gltf":
-            uri = "data:application/octet-stream;base64," + base64.b64encode(data).decode()
-            said["buffers"][0]["uri"] = uri
-            path.write_text(json.dumps(said))
-        else:
-            text = json.dumps(said).encode()
-            text += b" " * (-len(text) % 4)
-            head = struct.pack("<4sII", b"glTF", 2, 28 + len(text) + len(data))
-            chunk = struct.pack("<I4s", len(text), b"JSON") + text
-            path.write_bytes(head + chunk + struct.pack("<I4s", len(data), b"BIN\0") + data)
-    return path
-
-
-@pytest.mark.parametrize("kind", ["stl", "ascii.stl", "obj", "gltf", "glb"])
-def test_meshes_of_all_kinds_are_read(kind, tmp_path):
-    path = write_mesh(tmp_path / f"part.{kind}", kind)
-    np.testing.assert_allclose(triangles(str(path)), CORNERS[FACES], atol=1e-7)
-    shape = hx.Shape("mesh", path=str(path), scale=0.001)
+def test_a_mesh_is_drawn_by_its_triangles(tmp_path):
+    (tmp_path / "part.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\n")
+    shape = hx.Shape("mesh", path=str(tmp_path / "part.obj"), scale=0.001, position=(0.2, 0.0, 0.0))
     model = hx.Model()
     model.planar_body("part", 1.0, 0.1, shape=shape)
-    picture = skeleton(model.simulate(0.02, dt=0.01), np.array([0]))
-    assert len(picture.solids[0].fills) == 4
-    assert np.max(picture.solids[0].corners()) == pytest.approx(1e-3)
-
-
-def test_a_mesh_that_is_missing_or_spoilt_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"part\.stl"):
-        triangles(str(tmp_path / "part.stl"))
-    for name in ("a.stl", "b.obj", "c.gltf", "d.glb"):
-        (tmp_path / name).write_bytes(b"glTF nonsense" if name == "d.glb" else b"f 1 2 3 nonsense")
-        with pytest.raises(ValueError, match=f"the mesh .*{name}"):
-            triangles(str(tmp_path / name))
-
-
-def test_a_gltf_file_reads_nothing_outside_of_its_folder(tmp_path):
-    (tmp_path / "secret.bin").write_bytes(bytes(72))
-    (tmp_path / "in").mkdir()
-    path = write_mesh(tmp_path / "in" / "part.gltf", "gltf")
-    said = json.loads(path.read_text())
-    said["buffers"][0]["uri"] = "../secret.bin"
-    path.write_text(json.dumps(said))
-    with pytest.raises(ValueError, match="outside of its folder"):
-        triangles(str(path))
+    (solid,) = skeleton(model.simulate(0.02, dt=0.01), np.array([0])).solids
+    assert len(solid.fills) == 2
+    np.testing.assert_allclose(solid.corners().max(axis=0), (0.201, 0.001), atol=1e-12)

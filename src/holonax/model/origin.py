@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._numbers import as_array, is_traced
-from ..system.inventory import Inventory, Part
+from ..system.inventory import Connection, Inventory
 from ..system.quantities import Quantity
 from .items import Item
 from .measured import measured
@@ -110,10 +110,10 @@ class Origin:
         return jax.tree.unflatten(tree, [values[name] for name in self._leaves])
 
 
-def _part(attached: Any, is_joint: bool) -> Part:
+def _part(attached: Any, is_joint: bool) -> Connection:
     item, places = attached.item, ("point_a", "point", "axes", "axes_b")
     p, q, axes, axes_b = (np.asarray(getattr(attached, x)) for x in places)
-    return Part(item.name, item.type, is_joint, attached.bodies, p, q, axes, axes_b, item)
+    return Connection(item.name, item.type, is_joint, attached.bodies, p, q, axes, axes_b, item)
 
 
 def numbers_of(items: Iterable[Item]) -> dict[str, Any]:

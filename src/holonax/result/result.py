@@ -22,7 +22,7 @@ from .interpolation import accelerations, interpolate
 from .motion import BodyMotion, body_motion, total_momentum
 from .named import ForceHistory, JointHistory, Registry, force_history, joint_history
 from .reactions import Reaction, reaction
-from .sampling import sampled
+from .resampling import sampled
 from .states import Leg, Occurrence, States
 from .work import work
 

@@ -10,7 +10,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Part:
+class Connection:
     """A joint or force in place: what kind it is, between which bodies, and where.
 
     `point_a` and `axes` are in the first body, `point` and `axes_b` in the second, each in the
@@ -33,4 +33,4 @@ class Inventory:
     """All parts of a mechanism by name, and the shapes of its bodies."""
 
     shapes: Mapping[str, tuple[Any, ...]]
-    connections: tuple[Part, ...]
+    connections: tuple[Connection, ...]

@@ -12,8 +12,8 @@ from .._arguments import checked_call, folder
 from .._messages import shown
 from .._numbers import array, finite_number
 from .._optional import require
+from ..result.resampling import refined
 from ..result.result import Result
-from ..result.sampling import refined
 from .drawable import check_drawn
 from .panels import FINE
 from .scene import draw

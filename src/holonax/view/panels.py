@@ -15,8 +15,8 @@ from .._arguments import names as names_given
 from .._messages import shown, unknown_name
 from .._numbers import array
 from .._optional import require
+from ..result.resampling import refined
 from ..result.result import Result
-from ..result.sampling import refined
 from .drawable import check_drawn
 from .scene import colour
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from .._arguments import checked_call
 from .._optional import require
+from ..result.resampling import refined
 from ..result.result import Result
-from ..result.sampling import refined
 from ..system.mechanism import Mechanism
 from .drawable import check_drawn
 from .panels import FINE, STYLE, Panel, Signals, draw_panel, given_panels, named_panels

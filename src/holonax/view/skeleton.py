@@ -18,7 +18,7 @@ from .._messages import shown
 from .._numbers import array
 from ..result.motion import BodyMotion
 from ..result.result import Result
-from ..system.inventory import Inventory, Part
+from ..system.inventory import Connection, Inventory
 from ..system.mechanism import Mechanism
 from . import symbols
 from .solids import circle, faces, outlines
@@ -254,7 +254,7 @@ def _reach(shape: Any, dimension: int) -> np.ndarray:
     return np.stack([points.min(axis=0), points.max(axis=0)])[:, :dimension]
 
 
-def _ends(part: Part) -> list[tuple[int, np.ndarray]]:
+def _ends(part: Connection) -> list[tuple[int, np.ndarray]]:
     """(which body, its point) of both ends of a joint or force."""
     return [(0, part.point_a), (min(1, len(part.bodies) - 1), part.point)]
 

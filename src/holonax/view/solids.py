@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .meshes import triangles
+from .meshes import read_mesh
 
 _ROUND = 40  # corners of a circle in the plane
 _SIDES = 20  # of a cylinder in space
@@ -53,7 +53,7 @@ def _outlines(shape: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
         along, across = shape.length, 2 * shape.radius
         return [rectangle(along, across) if shape.axis == "x" else rectangle(across, along)], []
     if shape.kind == "mesh":
-        return list(faces(shape, 1.0)[:, :, :2]), []
+        return list(_faces(shape, 1.0)[:, :, :2]), []
     return [], []
 
 
@@ -105,7 +105,8 @@ def _faces(shape: Any, thickness: float) -> np.ndarray:
     if shape.kind == "point":
         return _ball(2.5 * thickness)
     if shape.kind == "mesh":
-        return triangles(shape.path) * (1.0 if shape.scale is None else shape.scale)
+        vertices, corners = read_mesh(shape.path)
+        return vertices[corners] * (1.0 if shape.scale is None else shape.scale)
     if shape.kind == "rod":
         parts = _cylinder(thickness, shape.length)
     else:
