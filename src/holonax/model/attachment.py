@@ -31,6 +31,7 @@ class Attached:
     point: np.ndarray
     axes: np.ndarray
     axes_b: np.ndarray
+    measures: tuple[str, ...] = ()  # what a force measures, where its kind does not say
 
     def localised(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """What else changes when a record that was placed in the world is changed in a body, or
@@ -247,6 +248,7 @@ class Attachment:
         point: Any = None,
         axes: Any = None,
         axes_b: Any = None,
+        measures: tuple[str, ...] = (),
     ) -> Attached:
         """With these elements; `point` and `axes` are where reactions are reported.
 
@@ -264,6 +266,7 @@ class Attachment:
             np.zeros(d) if point is None else point,
             np.eye(d) if axes is None else axes,
             np.eye(d) if axes_b is None else axes_b,
+            measures,
         )
 
 

@@ -2,14 +2,16 @@
 
 Each is one constraint row g(q, t) = measured - target(t); its multiplier is the torque or force
 the drive needs. A prescribed motion is a function of the time t [s], written with `jax.numpy` and
-twice differentiable, or a number for a constant. Drivers that share one function object are
-compiled as one group.
+twice differentiable, or a number for a constant. With `parameters`, numbers or arrays in any
+nesting, it is a function of (t, parameters): other values compile nothing again. Drivers that share
+one function object are compiled as one group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -21,36 +23,56 @@ from .._messages import explained, shown
 from .._numbers import is_traced
 from ..rotation.vectors import Scalar
 from .attachment import Attached, Attachment
+from .force_checks import function_parameters
 from .items import ModelError, OnJoint, record
 from .joint import Joint, Place, PointJoint, Residual, stretch, turn_between, wrapped
 from .units import check_angle
 
-Motion = Callable[[Any], Any] | float
+Motion = Callable[..., Any] | float
 
 
 class Target(eqx.Module):
-    """offset + function(t); the offset alone where there is no function."""
+    """offset + function(t), or function(t, parameters); the offset alone where there is no
+    function."""
 
     offset: Scalar
-    function: Callable[[Any], Any] | None = eqx.field(static=True)
+    parameters: Any
+    function: Callable[..., Any] | None = eqx.field(static=True)
 
     def __call__(self, t: Any) -> Scalar:
-        return self.offset if self.function is None else self.offset + self.function(t)
+        """Over all drivers of a group."""
+        if self.function is None:
+            return self.offset
+        if self.parameters is None:
+            return self.offset + self.function(t)
+        return self.offset + jax.vmap(partial(self.function, t))(self.parameters)
+
+    @property
+    def first(self) -> Scalar:
+        """At t = 0, of one driver."""
+        own = () if self.parameters is None else (self.parameters,)
+        return self.offset if self.function is None else self.function(jnp.zeros(()), *own)
 
     @staticmethod
-    def of(there: Attachment, what: str, motion: Any, start: Any = 0.0) -> Target:
+    def of(
+        there: Attachment, what: str, motion: Any, start: Any = 0.0, parameters: Any = None
+    ) -> Target:
         """From a function of time or a number, both counted from the value `start`."""
         owner = there.owner
+        own = function_parameters(owner, what, motion, parameters)
         if not callable(motion):
             constant = there.number(what, motion)
             if what == "angle":
                 check_angle(owner, what, constant)
-            return Target(start + constant, None)
+            return Target(start + constant, None, None)
         remedy = "Give a function of time alone, t [s], written with jax.numpy."
+        more = ()
+        if own is not None:
+            remedy, more = "Give a function of (t, parameters), written with jax.numpy.", (own,)
         try:
             hash(motion)
-            jax.eval_shape(motion, jnp.zeros(()))
-            returned = motion(jnp.zeros(()))
+            jax.eval_shape(motion, jnp.zeros(()), *more)
+            returned = motion(jnp.zeros(()), *more)
             value = np.zeros(()) if is_traced(returned) else np.asarray(returned, dtype=float)
         except Exception as error:
             message = f"{owner}: {what} cannot be used: {explained(error)} {remedy}"
@@ -61,7 +83,7 @@ class Target(eqx.Module):
             raise ModelError(f"{owner}: {what} returns an array of shape {value.shape}. {remedy}")
         if not np.isfinite(value):
             raise ModelError(f"{owner}: {what} is {value} at t=0. {remedy}")
-        return Target(start, motion)
+        return Target(start, own, motion)
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,6 +113,7 @@ class DriveAngle(JointDriver):
     _: KW_ONLY
     angle: Motion
     joint: str | None = None
+    parameters: Any = None
     axis: Any = None
     axis_a: Any = None
     axis_b: Any = None
@@ -101,7 +124,8 @@ class DriveAngle(JointDriver):
         if there.is_planar:
             there.refuse(axis=self.axis, axis_a=self.axis_a, axis_b=self.axis_b)
             start = there.bodies[1].angle - there.bodies[0].angle
-            known = {"target": Target.of(there, "angle", self.angle, start)}
+            target = Target.of(there, "angle", self.angle, start, self.parameters)
+            known = {"target": target}
             return there.attached([Residual.of(self.planar_residual, known, "N m")], **place)
         if joint is None:
             ta, tb = there.axes(self.axis, self.axis_a, self.axis_b)
@@ -109,7 +133,7 @@ class DriveAngle(JointDriver):
             ta, tb = joint.axes, joint.axes_b
         vectors = {"e1": ta[:, 0], "e2": ta[:, 1], "f1": tb[:, 0]}
         known = {name: there.components(x) for name, x in vectors.items()}
-        known["target"] = Target.of(there, "angle", self.angle)
+        known["target"] = Target.of(there, "angle", self.angle, 0.0, self.parameters)
         element = Residual.of(self.residual, known, "N m")
         return there.attached([element], axes=ta, axes_b=tb, **place)
 
@@ -135,11 +159,12 @@ class DriveDistance(PointJoint):
 
     _: KW_ONLY
     distance: Motion
+    parameters: Any = None
 
     def attach(self, there: Attachment) -> Attached:
         p, q = there.ends(self.at, self.at_a, self.at_b)
-        target = Target.of(there, "distance", self.distance)
-        start = target(jnp.zeros(())) if target.function else target.offset
+        target = Target.of(there, "distance", self.distance, 0.0, self.parameters)
+        start = target.first
         if not is_traced(start) and start <= 0:
             raise ModelError(f"{self.owner}: distance is {start:g} at t=0, it must be positive.")
         place = Place(there, p, q, more={"target": target})
@@ -166,6 +191,7 @@ class DriveTranslation(JointDriver):
     _: KW_ONLY
     displacement: Motion
     joint: str | None = None
+    parameters: Any = None
     at: Any = None
     at_a: Any = None
     at_b: Any = None
@@ -181,7 +207,7 @@ class DriveTranslation(JointDriver):
             p, q, ta = joint.point_a, joint.point, joint.axes
         u = ta[:, 0] if there.is_planar else ta[:, 2]
         start = u @ (there.seen_from_first(q) - p)
-        target = Target.of(there, "displacement", self.displacement, start)
+        target = Target.of(there, "displacement", self.displacement, start, self.parameters)
         place = Place(there, p, q, ta, more={"u": u, "target": target})
         return place.attached(Residual.of(self.residual, place, "N"))
 
@@ -205,6 +231,7 @@ class DriveCoordinate(Joint):
     coordinate: str
     _: KW_ONLY
     value: Motion
+    parameters: Any = None
 
     def attach(self, there: Attachment) -> Attached:
         known = ("x", "y", "angle") if there.is_planar else ("x", "y", "z")
@@ -218,7 +245,7 @@ class DriveCoordinate(Joint):
         rule, unit = _COORDINATES[self.coordinate]
         origins = there.origins()
         numbers = {
-            "target": Target.of(there, "value", self.value),
+            "target": Target.of(there, "value", self.value, 0.0, self.parameters),
             "origin": None if origins is None else origins[0],
         }
         element = Residual.of(rule, numbers, unit)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._messages import explained, shown
-from .._numbers import as_array, is_traced, namespace
+from .._numbers import as_array, is_traced, namespace, tree
 from ..system.frames import Frame, PlanarFrame, as_plain
 from . import forces
 from .attachment import Attachment
@@ -35,16 +35,18 @@ def slide_and_turn(owner: str, what: str, value: Any) -> tuple[Any, Any]:
 
 
 def spring_law(
-    owner: str, stiffness: Any, damping: Any, rest: Any, actuator: Any
+    owner: str, stiffness: Any, damping: Any, rest: Any, actuator: Any, parameters: Any = None
 ) -> forces.SpringLaw:
     """The law of a spring-damper-actuator from what the user gave for it."""
+    own = function_parameters(owner, "actuator", actuator, parameters)
     k = not_negative(owner, "stiffness", stiffness)
     c = not_negative(owner, "damping", damping)
     load, function = 0.0, None
     if callable(actuator):
         function = actuator
         scalar = jax.ShapeDtypeStruct((), jnp.float64)
-        check_shape(owner, "actuator", actuator, (scalar, scalar, scalar), ())
+        given = (scalar, scalar, scalar) if own is None else (scalar, scalar, scalar, own)
+        check_shape(owner, "actuator", actuator, given, ())
     elif actuator is not None:
         load = number(owner, "actuator", actuator)
     if not is_traced(k, c) and k == 0 and c == 0 and actuator is None:
@@ -52,7 +54,19 @@ def spring_law(
             f"{owner}: it has no stiffness, no damping and no actuator. Give one of them."
         )
     numbers = [as_array(x) for x in (k, c, rest, load)]
-    return forces.SpringLaw(numbers[0], numbers[1], numbers[2], numbers[3], function)
+    return forces.SpringLaw(numbers[0], numbers[1], numbers[2], numbers[3], own, function)
+
+
+def function_parameters(owner: str, what: str, function: Any, parameters: Any) -> Any:
+    """The parameters of a function as arrays; refused where there is no function to take them."""
+    if parameters is None:
+        return None
+    if not callable(function):
+        raise ModelError(
+            f"{owner}: parameters are for a function, but {what}={shown(function)} is none. Leave "
+            "them out, or give a function that takes them as its last argument."
+        )
+    return tree(owner, "parameters", parameters, error=ModelError)
 
 
 def semidefinite(owner: str, what: str, value: Any, size: int) -> jax.Array:
@@ -89,22 +103,23 @@ def semidefinite(owner: str, what: str, value: Any, size: int) -> jax.Array:
     return as_array(0.5 * (matrix + matrix.T))
 
 
-def argument_count(owner: str, what: str, function: Any) -> int:
-    """Whether a function takes t, or t and a frame."""
+def argument_count(owner: str, what: str, function: Any, more: int = 0) -> int:
+    """Whether a function takes t, or t and a frame, with so many `more` arguments after them."""
     try:
-        inspect.signature(function).bind(None)
+        inspect.signature(function).bind(None, *[None] * more)
         return 1
     except TypeError:
         pass
     except ValueError:  # a builtin without a signature
         return 1
     try:
-        inspect.signature(function).bind(None, None)
+        inspect.signature(function).bind(None, None, *[None] * more)
         return 2
     except TypeError:
-        raise ModelError(
-            f"{owner}: the function given as {what} must take t, or t and the body's frame."
-        ) from None
+        takes = "t, or t and the body's frame"
+        if more:
+            takes = "t and the parameters, or t, the body's frame and the parameters"
+        raise ModelError(f"{owner}: the function given as {what} must take {takes}.") from None
 
 
 def frame_shape(kind: str) -> Any:
@@ -127,11 +142,15 @@ def check_shape(owner: str, what: str, function: Any, arguments: Any, shape: Any
         raise ModelError(f"{owner}: {what} must return {wanted}, got an array of shape {got}.")
 
 
-def check_value(single: Attachment, what: str, function: Any, of_state: bool, shape: Any) -> None:
-    """Check the function of an applied force or torque."""
+def check_value(
+    single: Attachment, what: str, function: Any, of_state: bool, shape: Any, own: Any = None
+) -> None:
+    """Check the function of an applied force or torque, with parameters of its `own`."""
     arguments: tuple[Any, ...] = (jax.ShapeDtypeStruct((), jnp.float64),)
     if of_state:
         arguments = (*arguments, frame_shape(single.kind))
+    if own is not None:
+        arguments = (*arguments, own)
     check_shape(single.owner, what, function, arguments, shape)
 
 

@@ -37,6 +37,8 @@ class SpringDamper(PointPair, ForceItem):
     - `length`: free length [m]; by default the distance in the initial configuration.
     - `actuator`: a force [N] that pushes the ends apart, a number or a function of
       (t, length, speed); its power is that force times the speed of lengthening.
+    - `parameters`: numbers or arrays in any nesting, which that function is given as its last
+      argument: other values compile nothing again.
     """
 
     measures = ("length",)
@@ -46,6 +48,7 @@ class SpringDamper(PointPair, ForceItem):
     damping: float = 0.0
     length: float | None = None
     actuator: Any = None
+    parameters: Any = None
 
     def attach(self, there: Attachment) -> Attached:
         p, q = there.ends(self.at, self.at_a, self.at_b)
@@ -56,7 +59,8 @@ class SpringDamper(PointPair, ForceItem):
             rest = there.number("length", self.length)
         if not is_traced(rest) and rest < 0:
             raise ModelError(f"{self.owner}: length={rest} is negative. Give a length in metres.")
-        law = checks.spring_law(self.owner, self.stiffness, self.damping, rest, self.actuator)
+        given = self.stiffness, self.damping, rest, self.actuator, self.parameters
+        law = checks.spring_law(self.owner, *given)
         element = forces.SpringDamperForce(there.arm(0, p), there.arm(1, q), law)
         return there.attached([element], point=q, point_a=p)
 
@@ -73,6 +77,7 @@ class TorsionSpring(OnJoint, ForceItem):
     - `angle`: free angle [rad]; by default the angle in the initial configuration.
     - `actuator`: a torque [N m] that turns `b` forward, a number or a function of
       (t, angle, speed); its power is that torque times the speed.
+    - `parameters`: of that function, its last argument, as for `spring_damper`.
 
     The angle is that of `b` seen from `a`. In the plane it is the difference of the bodies' angles.
     In space it is zero in the initial configuration and lies between -pi and pi: the spring suits a
@@ -95,6 +100,7 @@ class TorsionSpring(OnJoint, ForceItem):
     damping: float = 0.0
     angle: float | None = None
     actuator: Any = None
+    parameters: Any = None
 
     def attach(self, there: Attachment) -> Attached:
         joint = self.on(there.joints)
@@ -112,7 +118,8 @@ class TorsionSpring(OnJoint, ForceItem):
             f = first.rotation.T @ second.rotation @ tb[:, 0]
             start = namespace(f, ta).arctan2(ta[:, 1] @ f, ta[:, 0] @ f)
         rest = start if self.angle is None else there.number("angle", self.angle)
-        law = checks.spring_law(self.owner, self.stiffness, self.damping, rest, self.actuator)
+        given = self.stiffness, self.damping, rest, self.actuator, self.parameters
+        law = checks.spring_law(self.owner, *given)
         if ta is None or tb is None:
             return there.attached([forces.PlanarTorsionSpring(law)])
         e1, e2, n, f1 = (there.components(x) for x in (*ta.T, tb[:, 0]))
@@ -172,6 +179,7 @@ class AppliedItem(ForceItem):
     body: Any
     _: KW_ONLY
     axes: forces.Axes = "world"
+    parameters: Any = None
 
     def _applied(self, there: Attachment, what: str, p: Any, value: Any) -> Attached:
         choice(self.owner, "axes", self.axes, ("world", "body"), error=ModelError)
@@ -182,11 +190,13 @@ class AppliedItem(ForceItem):
             )
         scalar = what == "torque" and there.is_planar
         origin, of_state, function = None, False, None
+        own = checks.function_parameters(self.owner, what, value, self.parameters)
         if callable(value):
             function = value
-            of_state = checks.argument_count(self.owner, what, function) == 2
+            more = 0 if own is None else 1
+            of_state = checks.argument_count(self.owner, what, function, more) == 2
             shape = () if scalar else (there.size,)
-            checks.check_value(there, what, function, of_state, shape)
+            checks.check_value(there, what, function, of_state, shape, own)
             origins = there.origins()
             origin = origins[0] if origins is not None and of_state else None
             value = None
@@ -194,7 +204,8 @@ class AppliedItem(ForceItem):
             value = as_array(there.number(what, value))
         else:
             value = there.components(there.vector(what, value))
-        return there.attached([forces.Applied(p, value, origin, function, of_state, self.axes)])
+        element = forces.Applied(p, value, origin, own, function, of_state, self.axes)
+        return there.attached([element])
 
 
 @record("force", "force")
@@ -209,6 +220,8 @@ class AppliedForce(AppliedItem):
     - `at`: the point in the initial configuration [m, world], or `at_b` in body coordinates; by
       default the body's origin.
     - `axes`: "world", or "body" for components along the body's own axes.
+    - `parameters`: numbers or arrays in any nesting, which a function is given as its last
+      argument: other values compile nothing again.
     """
 
     _: KW_ONLY
@@ -231,6 +244,7 @@ class AppliedTorque(AppliedItem):
     - `torque`: [N m], a vector (a number in the plane), a function of t, or of (t, frame) as for
       `force`.
     - `axes`: "world", or "body" for components along the body's own axes.
+    - `parameters`: as for `force`.
     """
 
     _: KW_ONLY

@@ -8,6 +8,7 @@ wrenches agree exactly, so that energy can be accounted for to round-off.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 import equinox as eqx
@@ -38,14 +39,16 @@ def _length(d: Vector) -> Scalar:
 class SpringLaw(eqx.Module):
     """-k (x - rest) - c x' + load + actuator(t, x, x'): the force that makes x grow.
 
-    x is a length [m] or an angle [rad]; `load` is the constant part of the actuator.
+    x is a length [m] or an angle [rad]; `load` is the constant part of the actuator, which has
+    `parameters` as its last argument if there are some.
     """
 
     stiffness: Scalar
     damping: Scalar
     rest: Scalar
     load: Scalar
-    actuator: Callable[[Any, Any, Any], Any] | None = eqx.field(static=True)
+    parameters: Any
+    actuator: Callable[..., Any] | None = eqx.field(static=True)
 
     def force(self, t: Any, x: Scalar, speed: Scalar) -> Scalar:
         """The whole force [N] or torque [N m]."""
@@ -55,7 +58,8 @@ class SpringLaw(eqx.Module):
         """The force less its part -k x."""
         total = self.stiffness * self.rest - self.damping * speed + self.load
         if self.actuator is not None:
-            total = total + jax.vmap(self.actuator, (None, 0, 0))(t, x, speed)
+            own = () if self.parameters is None else (self.parameters,)
+            total = total + jax.vmap(partial(self.actuator, t))(x, speed, *own)
         return total
 
     def energy(self, x: Scalar) -> Scalar:
@@ -323,12 +327,14 @@ Axes = Literal["world", "body"]
 class Applied(Force):
     """A force at the point `p` of a body, or without a point a torque.
 
-    It is the constant `value`, or `function` of t, or of (t, frame) where `of_state`.
+    It is the constant `value`, or `function` of t, or of (t, frame) where `of_state`; with
+    `parameters` as its last argument if there are some.
     """
 
     p: Vector | None
     value: Any
     origin: Vector | None  # of the body's coordinates, where that is not the centre of mass
+    parameters: Any
     function: Callable[..., Any] | None = eqx.field(static=True)
     of_state: bool = eqx.field(static=True)
     axes: Axes = eqx.field(static=True)
@@ -344,9 +350,10 @@ class Applied(Force):
 
     def _called(self, a: AnyFrame, t: Any) -> Any:
         function: Any = self.function
-        if self.of_state:
-            own = a if self.origin is None else a.at(self.origin)
-            value = jax.vmap(lambda frame: as_plain(function(t, frame)))(own)
+        seen = (a if self.origin is None else a.at(self.origin),) if self.of_state else ()
+        given = seen if self.parameters is None else (*seen, self.parameters)
+        if given:
+            value = jax.vmap(lambda x: as_plain(function(t, *x)))(given)
         else:
             value = as_plain(function(t))
         if self._is_planar_torque(a):

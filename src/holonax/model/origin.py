@@ -136,3 +136,28 @@ def _words(item: Item) -> tuple[Any, ...]:
 
 def _is_plain(x: Any) -> bool:
     return x is None or isinstance(x, (str, bool, int, float)) or callable(x)
+
+
+def parameter_path(item: Item, name: str) -> list[str] | None:
+    """Where among the parameters of a record's function a name is; None if it is a field."""
+    known = {f.name for f in fields(item)}
+    if name in known:
+        return None
+    path = name.split(".")
+    path = path[1:] if path[0] == "parameters" else path
+    return path if path and "parameters" in known and _entry(item, path) else None
+
+
+def _entry(item: Any, path: list[str]) -> bool:
+    inner = item.parameters
+    for key in path:
+        if not isinstance(inner, Mapping) or key not in inner:
+            return False
+        inner = inner[key]
+    return True
+
+
+def with_entry(tree: Any, path: list[str], value: Any) -> Any:
+    """Nested dictionaries with another value at a path."""
+    inner = value if len(path) == 1 else with_entry(tree[path[0]], path[1:], value)
+    return {**tree, path[0]: inner}
