@@ -86,7 +86,7 @@ def expected(case, value, t):
     """x(t) from where it was described."""
     return {
         "force": value * t**3 / 6 / MASS,
-        "force of state": np.cos(np.sqrt(value / MASS) * t) - 1.0,
+        "of state": np.cos(np.sqrt(value / MASS) * t) - 1.0,
         "torque": value * t**3 / 6 / INERTIA,
         "actuator": value * t**3 / 6 / MASS,
         "driver": value * t**2,
@@ -219,3 +219,106 @@ def test_a_motor_needs_a_joint_with_one_freedom():
     model.spherical("S", "ground", "b", at=(0.0, 0.0, 0.0))
     with pytest.raises(hx.ModelError, match="which it cannot drive"):
         model.motor("N", "S", command=1.0)
+
+
+# -- controllers that sample -------------------------------------------------------------------
+
+
+class Integral:
+    """A PID controller in plain Python, with memory."""
+
+    def __init__(self, kp, ki, kd, period, goal):
+        self.gains, self.period, self.goal, self.sum = (kp, ki, kd), period, goal, 0.0
+
+    def __call__(self, t, values):
+        error = self.goal - values["A.angle"]
+        self.sum += error * self.period
+        kp, ki, kd = self.gains
+        return kp * error + ki * self.sum - kd * values["A.rate"]
+
+
+def loaded_rotor():
+    """A rotor on which a constant torque acts that the controller does not know."""
+    model = rotor()
+    model.torque("load", "wheel", torque=-1.5)
+    model.motor("M", "A")
+    return model
+
+
+def test_a_sampled_controller_is_the_discrete_system():
+    """Between samples the torque is constant: x and v follow in closed form, so the whole run is a
+    recursion that can be computed by hand."""
+    period, gains = 0.02, (8.0, 12.0, 2.0)
+    pid = Integral(*gains, period, 0.5)
+    controller = hx.Controller(
+        pid, period=period, inputs=["A.angle", "A.rate"], outputs="M.command"
+    )
+    result = loaded_rotor().simulate(2.0, dt=0.005, controllers=controller)
+    assert result.success and result.stats["samples"] == 100
+    again, x, v = Integral(*gains, period, 0.5), 0.0, 0.0
+    for k in range(100):
+        u = again(k * period, {"A.angle": x, "A.rate": v})
+        at = np.flatnonzero(np.isclose(result.t, (k + 1) * period, atol=1e-12))[0]
+        a = (u - 1.5) / INERTIA
+        x, v = x + v * period + a * period**2 / 2, v + a * period
+        assert result.joint("A").angle[at] == pytest.approx(x, abs=1e-10)
+        inside = np.flatnonzero(np.isclose(result.t, (k + 0.5) * period, atol=1e-9))
+        assert result.quantity("M.command")[inside] == pytest.approx(u)
+        assert result.force("M").torque[inside] == pytest.approx(u)
+    assert abs(x - 0.5) < 0.5 * 1.5 / 8.0  # of what the load would be without the integral
+    assert np.max(np.abs(result.energy.balance)) < 1e-9
+
+
+def test_controllers_of_different_rates_compile_nothing_for_each_sample():
+    model = loaded_rotor()
+    slow = hx.Controller(lambda t, x: 0.1 * t, period=0.3, inputs=[], outputs=["load.torque"])
+    fast = hx.Controller(
+        lambda t, x: {"M.command": -x["A.rate"]}, period=0.1, inputs=["A.rate"], outputs="M.command"
+    )
+    first = model.simulate(0.3, rtol=1e-6, controllers=[slow, fast], save=[0.0, 0.3])
+    assert first.stats["samples"] == 3
+    before = counts.traced
+    result = model.simulate(1.0, rtol=1e-6, controllers=[slow, fast], save=np.linspace(0, 1, 11))
+    assert counts.traced == before and result.stats["samples"] == 10
+    np.testing.assert_allclose(result.t, np.linspace(0, 1, 11))
+    assert result.quantity("load.torque")[-1] == pytest.approx(0.09)
+
+
+def test_a_controller_that_fails_in_the_middle_leaves_what_there_is():
+    def fails(t, values):
+        if t > 0.25:
+            raise RuntimeError("the sensor is gone")
+        return 1.0
+
+    controller = hx.Controller(fails, period=0.1, inputs=[], outputs="M.command")
+    result = loaded_rotor().simulate(1.0, dt=0.01, controllers=controller)
+    assert not result.success and result.status == "controller"
+    assert "the sensor is gone" in result.message and result.t[-1] == pytest.approx(0.3)
+    nan = hx.Controller(lambda t, x: np.nan, period=0.1, inputs=[], outputs="M.command")
+    with pytest.raises(ValueError, match=r"return a finite number for each of M\.command"):
+        loaded_rotor().simulate(1.0, dt=0.01, controllers=nan)
+
+
+def test_an_event_ends_a_controlled_run():
+    controller = hx.Controller(lambda t, x: 5.0, period=0.1, inputs=[], outputs="M.command")
+    event = hx.Event("there", "A.angle", level=1.0, terminal=True)
+    result = loaded_rotor().simulate(5.0, dt=0.01, controllers=controller, events=event)
+    assert result.status == "event"
+    assert result.joint("A").angle[-1] == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"inputs": ["A.angel"]}, "no quantity 'A.angel'. Did you mean A.angle"),
+        ({"outputs": ["M.comand"]}, "no parameter of a force 'M.comand'. Did you mean M.command"),
+        ({"outputs": ["wheel.mass"]}, "no parameter of a force 'wheel.mass'"),
+        ({"period": 0.0}, "period=0.0 is out of range"),
+        ({"outputs": []}, "outputs is empty"),
+    ],
+)
+def test_controllers_that_make_no_sense_are_refused(options, message):
+    given = {"period": 0.1, "inputs": [], "outputs": "M.command", **options}
+    with pytest.raises((KeyError, ValueError), match=message):
+        controller = hx.Controller(lambda t, x: 0.0, **given)
+        loaded_rotor().simulate(1.0, dt=0.01, controllers=controller)

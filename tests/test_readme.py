@@ -103,3 +103,11 @@ def test_the_code_of_the_page_on_names_runs(tmp_path, monkeypatch):
     for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
         exec(compile(block, "names.md", "exec"), names)
     assert names["result"].status == "event" and names["gap"].shape == (601,)
+
+
+def test_the_code_of_the_page_on_control_runs():
+    page = (ROOT / "docs" / "control.md").read_text(encoding="utf-8")
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
+        exec(compile(block, "control.md", "exec"), names)
+    assert names["result"].stats["samples"] == 300

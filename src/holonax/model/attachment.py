@@ -135,7 +135,7 @@ class Attachment:
             return self.points(at, at_a, at_b)  # refuses, and says what to give
         try:
             first, second = at
-        except (TypeError, ValueError):
+        except Exception:  # of whatever was given
             raise ModelError(
                 f"{self.owner}: at={shown(at)} must be two world points, one on each body."
             ) from None

@@ -120,7 +120,9 @@ class DriveAngle(JointDriver):
 
     def attach(self, there: Attachment) -> Attached:
         joint = self.on(there.joints)
-        place = {} if joint is None else {"point_a": joint.point_a, "point": joint.point}
+        place: dict[str, Any] = {}
+        if joint is not None:
+            place = {"point_a": joint.point_a, "point": joint.point}
         if there.is_planar:
             there.refuse(axis=self.axis, axis_a=self.axis_a, axis_b=self.axis_b)
             start = there.bodies[1].angle - there.bodies[0].angle

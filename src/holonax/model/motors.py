@@ -224,4 +224,4 @@ class Motor(OnJoint, ForceItem):
 
 
 def _some(x: Any) -> bool:
-    return is_traced(x) or x != 0.0
+    return not is_traced(x) and x != 0.0

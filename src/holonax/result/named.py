@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._messages import shown, unknown_name
+from ..system.held import HeldSystem
 from ..system.mechanism import Mechanism
 from ..system.situation import Recorded
 from .reactions import Reaction
@@ -95,17 +96,26 @@ def _of_functions(result: Any) -> Iterator[tuple[str, Entry]]:
 def _of_mechanism(result: Any) -> Iterator[tuple[str, Entry]]:
     system: Mechanism = result.system.complete()
     measured = system.measured()
-    history = Recorded(system.bodies, result._times, result.q, result.v)
+    histories = _histories(result, system)
+
+    def over(quantity: Any) -> np.ndarray:
+        found = [(at, quantity.over(history)) for at, history in histories]
+        out = np.zeros((result.t.size, *found[0][1].shape[1:]))
+        for at, values in found:
+            out[at] = values
+        return out
 
     def values(name: str) -> np.ndarray:
-        found = measured[name].over(history)
+        found = over(measured[name])
         if not measured[name].circular:
             return found
-        rate = measured[f"{name.rpartition('.')[0]}.rate"].over(history)
+        rate = over(measured[f"{name.rpartition('.')[0]}.rate"])
         return continuous(found, rate, result._ticks)
 
     for name, quantity in measured.items():
         yield name, Entry(quantity.unit, quantity.labels, lambda x=name: values(x))
+    for name in result.stats.get("controlled", ()):
+        yield name, Entry("", (), lambda x=name: _set_by_controllers(result, x))
     axes = _AXES[: system.bodies.translations]
     axial = () if system.is_planar else _AXES
     for body in system.bodies.names:
@@ -123,6 +133,31 @@ def _of_mechanism(result: Any) -> Iterator[tuple[str, Entry]]:
         yield f"{joint}.reaction.torque", Entry("N m", axial, torque)
         if joint in drives:
             yield f"{joint}.effort", Entry(drives[joint], (), lambda x=joint: _effort(result, x))
+
+
+def _histories(result: Any, system: Mechanism) -> list[tuple[Any, Recorded]]:
+    """The states with the bodies and forces they belong to: one set of them, unless controllers
+    have changed the numbers of forces on the way."""
+    states = result._times, result.q, result.v
+    if "controlled" not in result.stats:
+        return [(slice(None), Recorded(system.bodies, *states))]
+    out = []
+    for k, leg in enumerate(result.legs):
+        at = np.flatnonzero(result.leg == k)
+        if at.size:
+            out.append((at, Recorded(_mechanism(leg.system).bodies, *(x[at] for x in states))))
+    return out
+
+
+def _mechanism(system: Any) -> Any:
+    """The mechanism of a leg, without contacts that are closed."""
+    return system.base if isinstance(system, HeldSystem) else system
+
+
+def _set_by_controllers(result: Any, name: str) -> np.ndarray:
+    """A parameter that controllers have set, at every state."""
+    each = [float(_mechanism(leg.system).parameters()[name]) for leg in result.legs]
+    return np.array(each)[result.leg]
 
 
 def _drives(system: Mechanism) -> dict[str, str]:

@@ -195,7 +195,7 @@ def curves(
     pyplot = require("matplotlib.pyplot")
     if x is not None or y is not None:
         return _portrait(result, names, x, y, title)
-    panels = named_panels("plot", result, list(names))
+    panels = named_panels("plot", result, names)
     with pyplot.rc_context(STYLE):
         size = (6.4, 0.6 + 2.0 * len(panels))
         figure = pyplot.figure(figsize=size, layout="constrained", dpi=150)

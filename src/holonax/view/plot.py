@@ -52,7 +52,7 @@ def plot(
     panels, quality = _signal_panels(result, signals), _quality_panels(result)
     picture = None
     if isinstance(result.system, Mechanism):
-        picture = skeleton(refined(result, FINE) if traces else result, np.array([0]), traces)
+        picture = skeleton(refined(result, FINE), np.array([0]), traces)
     with pyplot.rc_context(STYLE):
         rows = max(len(panels), 2)
         figure = pyplot.figure(figsize=(7.2, 1.7 * rows + 2.0), layout="constrained", dpi=150)
