@@ -55,6 +55,7 @@ from .model import (
     MassProperties,
     Model,
     ModelError,
+    Shape,
     box,
     composite,
     cylinder,
@@ -94,7 +95,7 @@ if TYPE_CHECKING:
     from .io import from_sympy
     from .run.gradients import value_and_gradient
     from .run.trajectory import Trajectory, trajectory
-    from .view import animate, plot
+    from .view import animate, page, plot, show
 
 # Imported when first asked for: a simulation needs none of them, and pays for none.
 _MODULES = ("analysis", "examples", "papers", "study", "view")
@@ -112,7 +113,9 @@ _FROM = {
     "value_and_gradient": "run.gradients",
     "animate": "view",
     "from_sympy": "io",
+    "page": "view",
     "plot": "view",
+    "show": "view",
 }
 
 __all__ = [
@@ -166,6 +169,7 @@ __all__ = [
     "Ralston",
     "Rattle",
     "Result",
+    "Shape",
     "StabilizedInvariant",
     "StaggeredPenalty",
     "Start",
@@ -198,11 +202,13 @@ __all__ = [
     "kinematics",
     "linearize",
     "methods",
+    "page",
     "papers",
     "plot",
     "point_mass",
     "resume",
     "rod",
+    "show",
     "simulate",
     "sphere",
     "study",

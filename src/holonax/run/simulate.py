@@ -184,7 +184,8 @@ def simulate(
         run.auto = new_auto(run, rtol)
     if storage is not None:
         run.limit, run.brief = _FEW, True
-        storage.begin(run, (formulation, integrator), {**given, "events": request.events})
+        given["events"] = as_events("simulate", events)
+        storage.begin(run, (formulation, integrator), given)
     return _completed(run, formulation, integrator, storage)
 
 
