@@ -406,7 +406,7 @@ def floor(ball, t):
 def test_a_sphere_bounces_off_a_stiff_floor(solver):
     """Free fall, then z'' = -g - w^2 z while z < 0, then free flight with the speed of the fall.
     The method errs by some (w h)^2 / 12 of the phase pi of the bounce, 3e-4 here, and damps by
-    little; the two steps in which the force begins and ends err by up to (w h)^2 / 8 of the speed."""
+    little; the two steps in which the force begins and ends err by up to (w h)^2 / 8 each."""
     m, g = 2.0, 9.81
     model = hx.Model(gravity=(0, 0, -g))
     model.body("ball", hx.sphere(RADIUS, mass=m), position=(0, 0, RADIUS + DROP))

@@ -221,6 +221,7 @@ class PlaneOnPlane(AxisJoint):
     """
 
     kinds = ("spatial",)
+    free = ("glide",)
 
     @staticmethod
     def residual(a: Any, b: Any, *, p: Any, q: Any, e1: Any, e2: Any, n: Any, m: Any) -> Any:
@@ -296,6 +297,7 @@ class PointOnLine(LineJoint):
     """
 
     kinds = ("spatial",)
+    free = ("slide",)
 
     @staticmethod
     def residual(a: Any, b: Any, *, p: Any, q: Any, e1: Any, e2: Any) -> Any:
@@ -310,6 +312,7 @@ class PointOnPlane(LineJoint):
     """
 
     kinds = ("spatial",)
+    free = ("glide",)
 
     @staticmethod
     def residual(a: Any, b: Any, *, p: Any, q: Any, n: Any) -> Any:
