@@ -21,6 +21,7 @@ from .pendulums import (
     three_link_pendulum,
 )
 from .squeezer import andrews
+from .wheelset import wheelset
 
 __all__ = [
     "andrews",
@@ -37,4 +38,5 @@ __all__ = [
     "stiff_double_pendulum",
     "three_link_pendulum",
     "two_link_arm",
+    "wheelset",
 ]

@@ -25,7 +25,7 @@ AnyFrame = Any  # a PlanarFrame or a Frame
 Wrench = tuple[Any, Any]
 
 
-def _length(d: Vector) -> Scalar:
+def length_of(d: Vector) -> Scalar:
     """The length of `d`, with a derivative of zero instead of NaN where it vanishes."""
     square = d.dot(d)
     none = square == 0
@@ -72,7 +72,7 @@ class SpringDamperForce(Force):
 
     def wrenches(self, a: AnyFrame, b: AnyFrame, *, t: Any) -> list[Wrench]:
         d = b.point(self.q) - a.point(self.p)
-        length = _length(d)
+        length = length_of(d)
         unit = d / jnp.where(length == 0, 1.0, length)
         speed = unit.dot(b.velocity(self.q) - a.velocity(self.p))
         # -k d apart from the rest: a spring of no free length is smooth where its ends meet
@@ -80,7 +80,7 @@ class SpringDamperForce(Force):
         return [a.load(-push, self.p), b.load(push, self.q)]
 
     def potential(self, a: AnyFrame, b: AnyFrame) -> Any:
-        return self.law.energy(_length(b.point(self.q) - a.point(self.p)))
+        return self.law.energy(length_of(b.point(self.q) - a.point(self.p)))
 
 
 class PlanarTorsionSpring(Force):
@@ -263,7 +263,7 @@ class Resistance(eqx.Module):
         """The force or torque that opposes `speed`."""
         return self.damping * speed + self.friction * jnp.tanh(speed / self.transition)
 
-    def against_vector(self, speed: Vec3) -> Vec3:
+    def against_vector(self, speed: Any) -> Any:
         """The same for a velocity vector, along it."""
         x2 = speed.dot(speed) / self.transition**2
         small = x2 < 1e-4
@@ -373,7 +373,7 @@ class Custom(Force):
         out = jax.vmap(one)(at_origins(frames, self.origins), self._extra())
         points = [None] * len(frames) if self.origins is None else self.origins
         parts = zip(frames, out, points, strict=True)
-        return [_world_wrench(frame, at, *pair) for frame, pair, at in parts]
+        return [world_wrench(frame, at, *pair) for frame, pair, at in parts]
 
     def potential(self, *frames: AnyFrame) -> Any:
         if self.energy is None:
@@ -383,7 +383,7 @@ class Custom(Force):
         return jax.vmap(lambda fs, extra: energy(*fs, *extra))(own, self._extra())
 
 
-def _world_wrench(frame: AnyFrame, at: Vector | None, force: Any, torque: Any) -> Wrench:
+def world_wrench(frame: AnyFrame, at: Vector | None, force: Any, torque: Any) -> Wrench:
     """The wrench of a force at the point `at`, or the centre of mass, and a torque; world axes."""
     planar = isinstance(frame, PlanarFrame)
     vec = Vec2 if planar else Vec3

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .attachment import Attached, Attachment
 
 Kind = Literal["planar", "spatial"]
-Free = Literal["turn", "slide", "ball"]
+Free = Literal["turn", "slide", "ball", "glide"]
 
 
 class ModelError(ValueError):
