@@ -12,6 +12,8 @@ from ..._arguments import choice, flag, names
 from ..._messages import shown
 from ..._numbers import parameter
 from ...system.base import Array, System
+from ...system.expression import FRAME_QUANTITIES, Expression, FrameExpression
+from ...system.expression_parser import ExpressionError
 
 Direction = Literal["falling", "rising", "both"]
 Rest = Literal["hold", "stop"]
@@ -56,7 +58,8 @@ class Event(eqx.Module):
     - `name`: by which the result records it.
     - `function`: ``function(t, q, v)``, a number that passes zero at the event; with `bodies`,
       ``function(*frames, t)`` of one frame for each named body, as for `Model.custom_joint`.
-      Written with `jax.numpy`. Define it once: a new function object is compiled anew.
+      Written with `jax.numpy`. Define it once: a new function object is compiled anew. Or an
+      expression of t and of quantities of bodies, ``"crank.angle - pi/2"``.
     - `bodies`: names of the bodies whose frames the function is given.
     - `direction`: ``"falling"`` through zero, ``"rising"``, or ``"both"``.
     - `terminal`: whether the run ends there.
@@ -78,7 +81,7 @@ class Event(eqx.Module):
     def __init__(
         self,
         name: str,
-        function: Callable,
+        function: Callable | str,
         *,
         bodies: Sequence[str] | str | None = None,
         direction: Direction = "both",
@@ -90,6 +93,8 @@ class Event(eqx.Module):
         if not isinstance(name, str) or not name:
             raise ValueError(f"Event: name={shown(name)} must be a non-empty string.")
         owner = f"Event {name!r}"
+        if isinstance(function, str):
+            function, bodies = _expressed(owner, function, bodies)
         if not callable(function):
             raise TypeError(f"{owner}: {shown(function)} is not a function. Give one of (t, q, v).")
         choice(owner, "direction", direction, tuple(SIGNS))
@@ -127,3 +132,17 @@ class Event(eqx.Module):
             return q, v
         q, v = self.change(t, q, v)
         return jnp.asarray(q, dtype=float), jnp.asarray(v, dtype=float)
+
+
+def _expressed(owner: str, text: str, bodies: Any) -> tuple[Callable, tuple[str, ...]]:
+    """The function of an expression, and the bodies whose frames it is given."""
+    if bodies is not None:
+        raise ValueError(f"{owner}: an expression names its bodies itself. Leave bodies= out.")
+    try:
+        made = Expression(text)
+        found = tuple(dict.fromkeys(x.owner for x in made.names.values() if x.owner is not None))
+        known = (f"{body}.{x}" for body in found for xs in FRAME_QUANTITIES.values() for x in xs)
+        made.check(["t", *dict.fromkeys(known)])
+    except ExpressionError as error:
+        raise ValueError(f"{owner}: {error}") from None
+    return FrameExpression(text, found, time_first=False), found
