@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 import holonax as hx
 from holonax.compiler import counts
-from holonax.system.expression import Expression, number, with_fixed
+from holonax.system.expression import Expression, number, with_numbers
 from holonax.system.expression_parser import ExpressionError, parsed
 
 PYTHON = {
@@ -103,7 +103,7 @@ def test_times_of_conditions_are_known_and_parameters_in_them_become_numbers():
     assert not Expression("if(t < 2, sin(t), 0)").announced
     assert not Expression("if(t < T, 1, 0)").announced
     known = {"T": -2.0, "F": 3.0}
-    assert with_fixed("F * step(T + 1) + if(t < T, F, 0)", known) == (
+    assert with_numbers("F * step(T + 1) + if(t < T, F, 0)", known) == (
         "F * step((-2.0) + 1) + if(t < (-2.0), F, 0)"
     )
 

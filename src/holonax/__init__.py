@@ -80,7 +80,7 @@ from .system import FunctionSystem, System
 from .system.signals import Pulse, Step, Table
 
 if TYPE_CHECKING:
-    from . import analysis, examples, papers, study, view
+    from . import analysis, examples, io, papers, study, view
     from .analysis import (
         Equilibrium,
         Floquet,
@@ -91,12 +91,13 @@ if TYPE_CHECKING:
         kinematics,
         linearize,
     )
+    from .io import FileError, ModelFile, load
     from .run.gradients import value_and_gradient
     from .run.trajectory import Trajectory, trajectory
     from .view import animate, plot
 
 # Imported when first asked for: a simulation needs none of them, and pays for none.
-_MODULES = ("analysis", "examples", "papers", "study", "view")
+_MODULES = ("analysis", "examples", "io", "papers", "study", "view")
 _FROM = {
     "Equilibrium": "analysis",
     "Floquet": "analysis",
@@ -106,6 +107,9 @@ _FROM = {
     "inverse_dynamics": "analysis",
     "kinematics": "analysis",
     "linearize": "analysis",
+    "FileError": "io",
+    "ModelFile": "io",
+    "load": "io",
     "Trajectory": "run.trajectory",
     "trajectory": "run.trajectory",
     "value_and_gradient": "run.gradients",
@@ -131,6 +135,7 @@ __all__ = [
     "Equilibrium",
     "Euler",
     "Event",
+    "FileError",
     "Floquet",
     "FunctionSystem",
     "GGL",
@@ -148,6 +153,7 @@ __all__ = [
     "Midpoint",
     "Model",
     "ModelError",
+    "ModelFile",
     "ModifiedAdamsMoulton",
     "Newmark",
     "NullSpace",
@@ -192,8 +198,10 @@ __all__ = [
     "examples",
     "floquet",
     "inverse_dynamics",
+    "io",
     "kinematics",
     "linearize",
+    "load",
     "methods",
     "papers",
     "plot",

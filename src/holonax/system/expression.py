@@ -364,9 +364,10 @@ def _top(text: str, known: Mapping[str, float]) -> Any:
     return _Evaluation(text, known, True).value(parsed(text))
 
 
-def with_fixed(text: str, known: Mapping[str, float]) -> str:
-    """The text with numbers for those names that decide when it is not smooth."""
-    fixed = {node.at: node for node in fixed_names(parsed(text))}
+def with_numbers(text: str, known: Mapping[str, float], *, all: bool = False) -> str:
+    """The text with numbers for those names that decide when it is not smooth; or for `all`."""
+    tree = parsed(text)
+    fixed = {node.at: node for node in (names_in(tree) if all else fixed_names(tree))}
     for at in sorted(fixed, reverse=True):
         node = fixed[at]
         if node.path in known:

@@ -1,0 +1,11 @@
+"""Files: models as TOML and JSON.
+
+`load` and `save` are about models; `ModelFile` also has what a file says of parameters, of the run
+and of its outputs. `schema` is the JSON schema of model files.
+"""
+
+from .model_file import ModelFile, load, save
+from .problems import FileError
+from .schema import schema
+
+__all__ = ["FileError", "ModelFile", "load", "save", "schema"]
