@@ -55,6 +55,7 @@ from .model import (
     MassProperties,
     Model,
     ModelError,
+    Shape,
     box,
     composite,
     cylinder,
@@ -91,10 +92,10 @@ if TYPE_CHECKING:
         kinematics,
         linearize,
     )
-    from .io import FileError, ModelFile, load
+    from .io import FileError, ModelFile, from_sympy, load
     from .run.gradients import value_and_gradient
     from .run.trajectory import Trajectory, trajectory
-    from .view import animate, plot
+    from .view import animate, page, plot, show
 
 # Imported when first asked for: a simulation needs none of them, and pays for none.
 _MODULES = ("analysis", "examples", "io", "papers", "study", "view")
@@ -114,7 +115,10 @@ _FROM = {
     "trajectory": "run.trajectory",
     "value_and_gradient": "run.gradients",
     "animate": "view",
+    "from_sympy": "io",
+    "page": "view",
     "plot": "view",
+    "show": "view",
 }
 
 __all__ = [
@@ -170,6 +174,7 @@ __all__ = [
     "Ralston",
     "Rattle",
     "Result",
+    "Shape",
     "StabilizedInvariant",
     "StaggeredPenalty",
     "Start",
@@ -197,17 +202,20 @@ __all__ = [
     "equilibrium",
     "examples",
     "floquet",
+    "from_sympy",
     "inverse_dynamics",
     "io",
     "kinematics",
     "linearize",
     "load",
     "methods",
+    "page",
     "papers",
     "plot",
     "point_mass",
     "resume",
     "rod",
+    "show",
     "simulate",
     "sphere",
     "study",

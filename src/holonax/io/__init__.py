@@ -1,11 +1,12 @@
-"""Files: models as TOML and JSON.
+"""Files: models as TOML and JSON; systems from the symbols of SymPy.
 
 `load` and `save` are about models; `ModelFile` also has what a file says of parameters, of the run
 and of its outputs. `schema` is the JSON schema of model files.
 """
 
+from .from_sympy import from_sympy
 from .model_file import ModelFile, load, save
 from .problems import FileError
 from .schema import schema
 
-__all__ = ["FileError", "ModelFile", "load", "save", "schema"]
+__all__ = ["FileError", "ModelFile", "from_sympy", "load", "save", "schema"]

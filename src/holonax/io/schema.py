@@ -89,6 +89,8 @@ def _field(cls: type[Item], field: Any) -> dict[str, Any]:
         return {**_NAME, "pattern": r"^[^.]+$"}
     if name == "bodies":
         return _NAMES
+    if name in cls.displayed:
+        return {"type": ["object", "array", "string"]}
     if name in cls.touches or name in cls.words:
         return _NAME
     if name == "parameters":
@@ -128,6 +130,7 @@ def _event() -> dict[str, Any]:
     known = {
         "name": _NAME,
         "function": _TEXT,
+        "level": _NUMBER,
         "direction": {"enum": ["falling", "rising", "both"]},
         "terminal": {"type": "boolean"},
         "impact": {"anyOf": [_NUMBER, {"type": "object"}]},

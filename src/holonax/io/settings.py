@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._messages import listed, shown
-from ..model.bodies import BodyItem, PlanarBody
+from ..model.bodies import BodyItem
 from ..model.items import ModelError
 from ..model.model import Model
-from ..system.expression import FRAME_QUANTITIES, Expression
+from ..system.expressed import full_name
+from ..system.expression import Expression
+from ..system.expression_parser import unknown_name
 from .lines import Place
 from .values import Numbers
 
@@ -29,7 +31,7 @@ RUN = {
     "released": "names",
     "solver": "word",
 }
-EVENT = ("name", "function", "direction", "terminal", "impact", "engage", "release")
+EVENT = ("name", "function", "level", "direction", "terminal", "impact", "engage", "release")
 
 
 def read_run(said: Any, place: Place, numbers: Numbers, model: Model) -> dict[str, Any]:
@@ -123,6 +125,8 @@ def _event(said: Any, place: Place, numbers: Numbers) -> Any:
         if not isinstance(said.get(key), str):
             raise ModelError(f"{owner}: its {key}, a text, is missing. Give it.")
     options = {k: x for k, x in said.items() if k not in ("name", "function", "impact")}
+    if "level" in options:
+        options["level"] = numbers.number(f"{owner}: level", place, options["level"])
     impact = said.get("impact")
     if isinstance(impact, Mapping):
         said_of = {
@@ -140,15 +144,12 @@ def _event(said: Any, place: Place, numbers: Numbers) -> Any:
 
 
 def read_outputs(said: Any, place: Place, numbers: Numbers, model: Model) -> dict[str, str]:
-    """Named outputs: expressions of t and of what bodies do."""
+    """Named outputs: expressions of t and of the quantities of a result."""
     out: dict[str, str] = {}
     if not isinstance(said, Mapping):
         numbers.problems.add(place, f"outputs={shown(said)} is not a table of expressions.")
         return out
-    bodies = [name for name, item in model.items.items() if isinstance(item, BodyItem)]
-    planar = any(isinstance(model[name], PlanarBody) for name in bodies)
-    kind = "planar" if planar else "spatial"
-    known = [f"{body}.{x}" for body in bodies for x in FRAME_QUANTITIES[kind]]
+    known = None if numbers.problems.found else quantity_names(model)
     for name, text in said.items():
         what = f"output {name!r}"
         with numbers.problems.at((*place, name), what):
@@ -156,9 +157,31 @@ def read_outputs(said: Any, place: Place, numbers: Numbers, model: Model) -> dic
                 raise ModelError(f"{what}: {shown(text)} is not an expression, a text.")
             made = numbers.function(what, (*place, name), text, None)
             if made is not None:
-                Expression(made).check(["t", *known])
+                check_output(made, known)
                 out[name] = made
     return out
+
+
+_OF_RUN = ("energy", "drift")
+_AFTERWARDS = ("reaction", "acceleration", "angular_acceleration", "effort")
+
+
+def quantity_names(model: Model) -> list[str]:
+    """What a result will know by name, or may: reactions and energies follow from the run."""
+    has_body = any(isinstance(x, BodyItem) for x in model.items.values())
+    return list(model.quantities()) if has_body else []
+
+
+def check_output(text: str, known: list[str] | None) -> None:
+    """Refuse an expression of objects that are not there; its quantities if these are known."""
+    for path, node in Expression(text).names.items():
+        full = path if node.owner is None else full_name(node)
+        vector = full.rpartition(".")[0]
+        if node.owner in _OF_RUN or node.name.partition(".")[0] in _AFTERWARDS:
+            continue
+        if known is not None and path != "t" and full not in known and vector not in known:
+            raise unknown_name(text, node, ["t", *known])
+    _ = Expression(text).breaks
 
 
 SECTIONS = {"run": read_run, "events": read_events, "outputs": read_outputs}

@@ -160,6 +160,17 @@ class Numbers:
                 raise ModelError(f"{owner}: {error}") from None
         return None
 
+    def displayed(self, owner: str, place: Place, value: Any) -> Any:
+        """What a body looks like: words stay, and other texts are arithmetic."""
+        if isinstance(value, list):
+            return [self.displayed(owner, place, x) for x in value]
+        if not isinstance(value, Mapping):
+            return value
+        words = ("kind", "axis", "path")
+        return {
+            k: x if k in words else self.plain(f"{owner}.{k}", place, x) for k, x in value.items()
+        }
+
     def record(self, cls: type[Item], owner: str, place: Place, said: Mapping[str, Any]) -> Any:
         """The fields of a record, ready for its class; what is wrong is kept as a problem."""
         out: dict[str, Any] = {}
@@ -172,6 +183,8 @@ class Numbers:
                 out[key] = value
             elif key in cls.functions:
                 out[key] = self.function(what, here, value, used if "parameters" in known else None)
+            elif key in cls.displayed:
+                out[key] = self.displayed(what, here, value)
             elif key == "mass" and isinstance(value, Mapping):
                 out[key] = self.solid(owner, here, value)
             else:

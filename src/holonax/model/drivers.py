@@ -108,6 +108,7 @@ class DriveAngle(JointDriver):
 
     needs = ("turn",)
     functions = ("angle",)
+    measures = ("turn",)
 
     _: KW_ONLY
     angle: Motion
@@ -131,7 +132,8 @@ class DriveAngle(JointDriver):
         vectors = {"e1": ta[:, 0], "e2": ta[:, 1], "f1": tb[:, 0]}
         known = {name: there.components(x) for name, x in vectors.items()}
         known["target"] = self._target(there, "angle")
-        return there.attached([Residual.of(self.residual, known, "N m")], axes=ta, **place)
+        element = Residual.of(self.residual, known, "N m")
+        return there.attached([element], axes=ta, axes_b=tb, **place)
 
     @staticmethod
     def residual(a: Any, b: Any, *, e1: Any, e2: Any, f1: Any, target: Any, t: Any) -> Any:
@@ -152,6 +154,7 @@ class DriveDistance(PointJoint):
     """
 
     functions: ClassVar[tuple[str, ...]] = ("distance",)
+    measures = ("length",)
 
     _: KW_ONLY
     distance: Motion
@@ -183,6 +186,7 @@ class DriveTranslation(JointDriver):
 
     needs = ("slide",)
     functions = ("displacement",)
+    measures = ("slide",)
 
     _: KW_ONLY
     displacement: Motion

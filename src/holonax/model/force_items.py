@@ -42,6 +42,7 @@ class SpringDamper(PointPair, ForceItem):
     """
 
     functions: ClassVar[tuple[str, ...]] = ("actuator",)
+    measures = ("length",)
 
     _: KW_ONLY
     stiffness: float = 0.0
@@ -94,6 +95,7 @@ class TorsionSpring(OnJoint, ForceItem):
     touches: ClassVar[tuple[str, ...]] = ("a", "b")
     needs = ("turn",)
     functions = ("actuator",)
+    measures = ("turn",)
     verb = "turn"
 
     a: Any = None
@@ -137,7 +139,8 @@ class TorsionSpring(OnJoint, ForceItem):
         if ta is None or tb is None:
             return there.attached([forces.PlanarTorsionSpring(law)])
         e1, e2, n, f1 = (there.components(x) for x in (*ta.T, tb[:, 0]))
-        return there.attached([forces.TorsionSpringForce(e1, e2, n, f1, law)])
+        element = forces.TorsionSpringForce(e1, e2, n, f1, law)
+        return there.attached([element], axes=ta, axes_b=tb)
 
 
 @record("bushing", "bushing")

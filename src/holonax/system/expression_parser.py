@@ -279,12 +279,14 @@ class _Reader:
     def named(self, depth: int) -> Part:
         token = self.take()
         word = token.text[1:-1] if token.kind == "quoted" else token.text
-        if self.next.kind == "sign" and self.next.text == ".":
+        fields: list[_Token] = []
+        while self.next.kind == "sign" and self.next.text == ".":
             self.take()
             if self.next.kind != "name":
                 self.refuse("a quantity of an object is missing, as in crank.angle.")
-            field = self.take()
-            return Name(token.at, field.end, word, field.text)
+            fields.append(self.take())
+        if fields:
+            return Name(token.at, fields[-1].end, word, ".".join(x.text for x in fields))
         if token.kind == "quoted":
             return Word(token.at, token.end, word)
         if self.next.kind == "sign" and self.next.text == "(":
