@@ -81,7 +81,7 @@ from .system import FunctionSystem, System
 from .system.signals import Pulse, Step, Table
 
 if TYPE_CHECKING:
-    from . import analysis, examples, papers, study, view
+    from . import analysis, examples, io, papers, study, view
     from .analysis import (
         Equilibrium,
         Floquet,
@@ -92,13 +92,13 @@ if TYPE_CHECKING:
         kinematics,
         linearize,
     )
-    from .io import from_sympy
+    from .io import FileError, ModelFile, from_sympy, load
     from .run.gradients import value_and_gradient
     from .run.trajectory import Trajectory, trajectory
     from .view import animate, page, plot, show
 
 # Imported when first asked for: a simulation needs none of them, and pays for none.
-_MODULES = ("analysis", "examples", "papers", "study", "view")
+_MODULES = ("analysis", "examples", "io", "papers", "study", "view")
 _FROM = {
     "Equilibrium": "analysis",
     "Floquet": "analysis",
@@ -108,6 +108,9 @@ _FROM = {
     "inverse_dynamics": "analysis",
     "kinematics": "analysis",
     "linearize": "analysis",
+    "FileError": "io",
+    "ModelFile": "io",
+    "load": "io",
     "Trajectory": "run.trajectory",
     "trajectory": "run.trajectory",
     "value_and_gradient": "run.gradients",
@@ -136,6 +139,7 @@ __all__ = [
     "Equilibrium",
     "Euler",
     "Event",
+    "FileError",
     "Floquet",
     "FunctionSystem",
     "GGL",
@@ -153,6 +157,7 @@ __all__ = [
     "Midpoint",
     "Model",
     "ModelError",
+    "ModelFile",
     "ModifiedAdamsMoulton",
     "Newmark",
     "NullSpace",
@@ -199,8 +204,10 @@ __all__ = [
     "floquet",
     "from_sympy",
     "inverse_dynamics",
+    "io",
     "kinematics",
     "linearize",
+    "load",
     "methods",
     "page",
     "papers",

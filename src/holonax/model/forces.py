@@ -38,14 +38,16 @@ def length_of(d: Vector) -> Scalar:
 class SpringLaw(eqx.Module):
     """-k (x - rest) - c x' + load + actuator(t, x, x'): the force that makes x grow.
 
-    x is a length [m] or an angle [rad]; `load` is the constant part of the actuator.
+    x is a length [m] or an angle [rad]; `load` is the constant part of the actuator, which is given
+    its `parameters` last, if it has any.
     """
 
     stiffness: Scalar
     damping: Scalar
     rest: Scalar
     load: Scalar
-    actuator: Callable[[Any, Any, Any], Any] | None = eqx.field(static=True)
+    actuator: Callable[..., Any] | None = eqx.field(static=True)
+    parameters: Any = None
 
     def force(self, t: Any, x: Scalar, speed: Scalar) -> Scalar:
         """The whole force [N] or torque [N m]."""
@@ -55,7 +57,9 @@ class SpringLaw(eqx.Module):
         """The force less its part -k x."""
         total = self.stiffness * self.rest - self.damping * speed + self.load
         if self.actuator is not None:
-            total = total + jax.vmap(self.actuator, (None, 0, 0))(t, x, speed)
+            own = () if self.parameters is None else (self.parameters,)
+            mapped = (None, *(0 for _ in (x, speed, *own)))
+            total = total + jax.vmap(self.actuator, mapped)(t, x, speed, *own)
         return total
 
     def energy(self, x: Scalar) -> Scalar:
@@ -323,11 +327,13 @@ Axes = Literal["world", "body"]
 class Applied(Force):
     """A force at the point `p` of a body, or without a point a torque.
 
-    It is the constant `value`, or `function` of t, or of (t, frame) where `of_state`.
+    It is the constant `value`, or `function` of t, or of (t, frame) where `of_state`; with
+    `parameters` of these as well.
     """
 
     p: Vector | None
     value: Any
+    parameters: Any
     origin: Vector | None  # of the body's coordinates, where that is not the centre of mass
     function: Callable[..., Any] | None = eqx.field(static=True)
     of_state: bool = eqx.field(static=True)
@@ -344,9 +350,11 @@ class Applied(Force):
 
     def _called(self, a: AnyFrame, t: Any) -> Any:
         function: Any = self.function
+        mapped = () if self.parameters is None else (self.parameters,)
         if self.of_state:
-            own = a if self.origin is None else a.at(self.origin)
-            value = jax.vmap(lambda frame: as_plain(function(t, frame)))(own)
+            mapped = (a if self.origin is None else a.at(self.origin), *mapped)
+        if mapped:
+            value = jax.vmap(lambda *own: as_plain(function(t, *own)))(*mapped)
         else:
             value = as_plain(function(t))
         if self._is_planar_torque(a):

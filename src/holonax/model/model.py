@@ -271,6 +271,15 @@ class Model(AnalysisMethods):
             model.add(Item.from_dict(item))
         return model
 
+    def save(self, path: Any, *, run: Mapping[str, Any] | None = None) -> None:
+        """Write the model to a file that `holonax.load` reads, .toml or .json; see `io.save`.
+
+        `run` are settings of a run to be kept with it, such as ``{"t_end": 2.0}``.
+        """
+        from .. import io
+
+        io.save(self, path, run=run)
+
     # -- adding ------------------------------------------------------------------------------
 
     @property
