@@ -80,12 +80,17 @@ class Loaded(NamedTuple):
     engine: Any
 
 
-def load(code: bytes) -> Loaded:
-    """The function `program` of some object code; calls of it do not hold Python's lock."""
+_ARGUMENTS = {"p": ctypes.c_void_p, "i": ctypes.c_int64}
+
+
+def load(code: bytes, arguments: str = "ppp") -> Loaded:
+    """The function `program` of some object code, which takes pointers (p) and whole numbers (i);
+    calls of it do not hold Python's lock."""
     llvm = binding()
     with _lock:
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target(1))
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
         address = engine.get_function_address("program")
-    return Loaded(ctypes.CFUNCTYPE(None, *([ctypes.c_void_p] * 3))(address), engine)
+    kinds = [_ARGUMENTS[x] for x in arguments]
+    return Loaded(ctypes.CFUNCTYPE(None, *kinds)(address), engine)

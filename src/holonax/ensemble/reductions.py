@@ -1,0 +1,204 @@
+"""What is observed of each run on the way, so that its states need not be kept.
+
+An observer is a function of (t, q, v), or the name of a coordinate. A reduction makes one value of
+what it sees at the start and after each step.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._arguments import checked_class
+from .._messages import shown
+from .._numbers import finite_number
+
+Observer = Callable[[Any, Any, Any], Any] | str
+
+
+class Reduction(abc.ABC):
+    """One value, or a few, of a whole run."""
+
+    @abc.abstractmethod
+    def first(self, t: Any, q: Any, v: Any) -> Any:
+        """What is remembered at the start."""
+
+    @abc.abstractmethod
+    def after(self, seen: Any, keep: Any, t0: Any, t1: Any, q: Any, v: Any) -> Any:
+        """What is remembered after a step from t0 to (t1, q, v), where it is kept."""
+
+    @abc.abstractmethod
+    def result(self, seen: Any, t: Any) -> Any:
+        """What is returned for a run that has come to the time t."""
+
+    def named(self, coordinates: Callable[[str], int]) -> Reduction:
+        """The same with the names of coordinates as their numbers."""
+        return self
+
+
+class _Observing(Reduction):
+    """A reduction of one observer."""
+
+    def __init__(self, observer: Observer):
+        if not callable(observer) and not isinstance(observer, str):
+            raise TypeError(
+                f"{type(self).__name__}: {shown(observer)} is no observer. Give a function of "
+                "(t, q, v), or the name of a coordinate such as 'crank.angle'."
+            )
+        self.observer: Any = observer
+
+    def _key(self) -> Any:
+        return type(self), self.observer
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Observing) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def named(self, coordinates: Callable[[str], int]) -> Reduction:
+        if not isinstance(self.observer, str):
+            return self
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made.observer = Coordinate(coordinates(self.observer))
+        return made
+
+    def see(self, t: Any, q: Any, v: Any) -> Any:
+        """The observed value."""
+        return jnp.asarray(self.observer(t, q, v), dtype=float)
+
+
+class Coordinate(NamedTuple):
+    """A coordinate by its number, as an observer."""
+
+    index: int
+
+    def __call__(self, t: Any, q: Any, v: Any) -> Any:
+        return q[self.index]
+
+
+def _where(keep: Any, new: Any, old: Any) -> Any:
+    return jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, old)
+
+
+@checked_class
+class Largest(_Observing):
+    """The largest value at the start and after each step, entry by entry."""
+
+    def first(self, t: Any, q: Any, v: Any) -> Any:
+        return self.see(t, q, v)
+
+    def after(self, seen: Any, keep: Any, t0: Any, t1: Any, q: Any, v: Any) -> Any:
+        return _where(keep, jnp.maximum(seen, self.see(t1, q, v)), seen)
+
+    def result(self, seen: Any, t: Any) -> Any:
+        return seen
+
+
+@checked_class
+class Smallest(_Observing):
+    """The smallest value at the start and after each step, entry by entry."""
+
+    def first(self, t: Any, q: Any, v: Any) -> Any:
+        return self.see(t, q, v)
+
+    def after(self, seen: Any, keep: Any, t0: Any, t1: Any, q: Any, v: Any) -> Any:
+        return _where(keep, jnp.minimum(seen, self.see(t1, q, v)), seen)
+
+    def result(self, seen: Any, t: Any) -> Any:
+        return seen
+
+
+@checked_class
+class Mean(_Observing):
+    """The mean over the time, by the trapezoidal rule over the steps."""
+
+    def first(self, t: Any, q: Any, v: Any) -> Any:
+        x = self.see(t, q, v)
+        return jnp.asarray(t, dtype=float), x, jnp.zeros_like(x)
+
+    def after(self, seen: Any, keep: Any, t0: Any, t1: Any, q: Any, v: Any) -> Any:
+        begin, last, total = seen
+        x = self.see(t1, q, v)
+        return _where(keep, (begin, x, total + 0.5 * (t1 - t0) * (last + x)), seen)
+
+    def result(self, seen: Any, t: Any) -> Any:
+        begin, last, total = seen
+        span = t - begin
+        return jnp.where(span > 0, total / jnp.where(span > 0, span, 1.0), last)
+
+
+@checked_class
+class FirstPassage(_Observing):
+    """The time [s] at which a value first comes to `level`, from below or above; NaN if it never
+    does. Between steps the value is taken to be a straight line."""
+
+    def __init__(self, observer: Observer, level: float = 0.0):
+        super().__init__(observer)
+        self.level = finite_number("FirstPassage", "level", level)
+
+    def _key(self) -> Any:
+        return type(self), self.observer, self.level
+
+    def _off(self, t: Any, q: Any, v: Any) -> Any:
+        return self.see(t, q, v) - self.level
+
+    def first(self, t: Any, q: Any, v: Any) -> Any:
+        x = self._off(t, q, v)
+        return x, jnp.where(x == 0, t, jnp.nan)
+
+    def after(self, seen: Any, keep: Any, t0: Any, t1: Any, q: Any, v: Any) -> Any:
+        last, found = seen
+        x = self._off(t1, q, v)
+        crossed = (last * x <= 0) & (last != x)
+        share = last / jnp.where(crossed, last - x, 1.0)
+        found = jnp.where(jnp.isnan(found) & crossed, t0 + share * (t1 - t0), found)
+        return _where(keep, (x, found), seen)
+
+    def result(self, seen: Any, t: Any) -> Any:
+        return seen[1]
+
+
+@checked_class
+class Fold(Reduction):
+    """A reduction of your own, in `jax.numpy`: ``begin(t, q, v)`` is what is remembered at the
+    start, ``update(seen, t0, t1, q, v)`` after a step to (t1, q, v), ``finish(seen, t)`` what is
+    returned, by default what is remembered. All are arrays, or tuples of them."""
+
+    def __init__(
+        self,
+        begin: Callable[..., Any],
+        update: Callable[..., Any],
+        finish: Callable[..., Any] | None = None,
+    ):
+        for name, x in (("begin", begin), ("update", update), ("finish", finish)):
+            if not callable(x) and not (x is None and name == "finish"):
+                raise TypeError(f"Fold: {name}={shown(x)} is not a function. Give one.")
+        self.functions = begin, update, finish
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Fold) and self.functions == other.functions
+
+    def __hash__(self) -> int:
+        return hash(self.functions)
+
+    def first(self, t: Any, q: Any, v: Any) -> Any:
+        return jax.tree.map(_number, self.functions[0](t, q, v))
+
+    def after(self, seen: Any, keep: Any, t0: Any, t1: Any, q: Any, v: Any) -> Any:
+        return _where(keep, jax.tree.map(_number, self.functions[1](seen, t0, t1, q, v)), seen)
+
+    def result(self, seen: Any, t: Any) -> Any:
+        finish = self.functions[2]
+        return seen if finish is None else finish(seen, t)
+
+
+def _number(x: Any) -> Any:
+    x = jnp.asarray(x)
+    return x.astype(float) if x.dtype == np.float32 else x
