@@ -80,7 +80,7 @@ from .system import FunctionSystem, System
 from .system.signals import Pulse, Step, Table
 
 if TYPE_CHECKING:
-    from . import analysis, examples, papers, study, view
+    from . import analysis, examples, many, papers, study, view
     from .analysis import (
         Equilibrium,
         Floquet,
@@ -91,12 +91,13 @@ if TYPE_CHECKING:
         kinematics,
         linearize,
     )
+    from .many import Ensemble, ensemble
     from .run.gradients import value_and_gradient
     from .run.trajectory import Trajectory, trajectory
     from .view import animate, plot
 
 # Imported when first asked for: a simulation needs none of them, and pays for none.
-_MODULES = ("analysis", "examples", "papers", "study", "view")
+_MODULES = ("analysis", "examples", "many", "papers", "study", "view")
 _FROM = {
     "Equilibrium": "analysis",
     "Floquet": "analysis",
@@ -106,6 +107,8 @@ _FROM = {
     "inverse_dynamics": "analysis",
     "kinematics": "analysis",
     "linearize": "analysis",
+    "Ensemble": "many",
+    "ensemble": "many",
     "Trajectory": "run.trajectory",
     "trajectory": "run.trajectory",
     "value_and_gradient": "run.gradients",
@@ -128,6 +131,7 @@ __all__ = [
     "Dop853",
     "Dopri5",
     "Energy",
+    "Ensemble",
     "Equilibrium",
     "Euler",
     "Event",
@@ -188,12 +192,14 @@ __all__ = [
     "cylinder",
     "diagnose",
     "disc",
+    "ensemble",
     "equilibrium",
     "examples",
     "floquet",
     "inverse_dynamics",
     "kinematics",
     "linearize",
+    "many",
     "methods",
     "papers",
     "plot",

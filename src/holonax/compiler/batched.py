@@ -128,6 +128,46 @@ class Lanes:
                 counts.seconds += time.perf_counter() - began
         return found
 
+    def kernel(self, shared: Any, own: Any, threads: int) -> tuple[str, Layout, Any]:
+        """(PTX, layout, structure of the results) for a GPU, in blocks of so many threads."""
+        if machine.binding() is None:
+            raise Unsupported("llvmlite is not installed")
+        leaves, tree = jax.tree.flatten((shared, own))
+        number = len(jax.tree.leaves(shared))
+        shapes = tuple((np.shape(x), np.result_type(x).str) for x in leaves)
+        key = self._key(tree, number, -threads, shapes)
+        found = None if key is None else store.read(key)
+        if found is not None and "tree" in found[0]:
+            said, code = found
+            layout = Layout.of(said["layout"])
+            blank = iter([np.zeros(()) for _ in layout.outputs])
+            counts.read += 1
+            out = jax.tree.structure(trees.rebuilt(said["tree"], blank))
+            return code.decode(), layout, out
+        from .program import written_in_threads
+
+        closed, shape = self._traced(leaves, tree)
+        text, layout = written_in_threads(closed, list(range(number, len(leaves))))
+        ptx = patiently(machine.ptx, text, threads)
+        self._keep(key, layout, shape, ptx.encode())
+        return ptx, layout, jax.tree.structure(shape)
+
+    def _traced(self, leaves: Any, tree: Any) -> tuple[Any, Any]:
+        shapes = [jax.ShapeDtypeStruct(np.shape(x), np.result_type(x)) for x in leaves]
+        flat = lambda *leaves: self.function(*tree.unflatten(leaves))  # noqa: E731
+        counts.traced += 1
+        return jax.make_jaxpr(flat, return_shape=True)(*shapes)
+
+    @staticmethod
+    def _keep(key: str | None, layout: Layout, shape: Any, code: bytes) -> None:
+        if key is None:
+            return
+        try:
+            said = {"layout": layout.said(), "tree": trees.described(shape)}
+        except trees.Undescribed:
+            return
+        store.write(key, said, code)
+
     def _prepared(self, leaves: Any, tree: Any, number: int, lanes: int, shapes: Any) -> Packs:
         key = self._key(tree, number, lanes, shapes)
         found = None if key is None else store.read(key)
@@ -147,10 +187,7 @@ class Lanes:
         from .program import written_in_lanes  # slow to import; not needed for programs on disk
 
         clock = [time.perf_counter()]
-        shapes = [jax.ShapeDtypeStruct(np.shape(x), np.result_type(x)) for x in leaves]
-        flat = lambda *leaves: self.function(*tree.unflatten(leaves))  # noqa: E731
-        closed, shape = jax.make_jaxpr(flat, return_shape=True)(*shapes)
-        counts.traced += 1
+        closed, shape = self._traced(leaves, tree)
         clock.append(time.perf_counter())
         text, layout = written_in_lanes(closed, list(range(number, len(leaves))), lanes)
         clock.append(time.perf_counter())
@@ -162,12 +199,7 @@ class Lanes:
         counts.operations += layout.operations
         spent = (b - a for a, b in itertools.pairwise(clock))
         counts.programs.append(Cost(self.__name__, layout.operations, *spent))
-        if key is not None:
-            try:
-                said = {"layout": layout.said(), "tree": trees.described(shape)}
-                store.write(key, said, code)
-            except trees.Undescribed:
-                pass
+        self._keep(key, layout, shape, code)
         return Packs(*loaded, layout, lanes, jax.tree.structure(shape))
 
     def _key(self, tree: Any, number: int, lanes: int, shapes: Any) -> str | None:

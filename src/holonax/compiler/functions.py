@@ -42,6 +42,7 @@ _ATAN = (
         *(1.650270098316988542046e2, 2.485846490142306297962e1, 1.0),
     ),
 )
+_ROUND = 1.5 * 2**52
 _LONGEST_EXP, _SHORTEST_EXP = 709.782712893384, -745.2
 
 
@@ -132,6 +133,19 @@ class Text:
         n = self.value(f"shl {self.whole} {n}, {self.count(52)}")
         return self.value(f"bitcast {self.whole} {n} to {self.real}")
 
+    def odd(self, n: str) -> str:
+        """Whether a whole number is odd."""
+        last = self.value(f"and {self.whole} {n}, {self.count(1)}")
+        return self.value(f"icmp ne {self.whole} {last}, {self.count(0)}")
+
+    def turned(self, x: str, n: str) -> str:
+        """x, with its sign changed where the second bit of the whole number n is set."""
+        sign = self.value(f"shl {self.whole} {n}, {self.count(62)}")
+        sign = self.value(f"and {self.whole} {sign}, {self.count(-(2**63))}")
+        bits = self.value(f"bitcast {self.real} {x} to {self.whole}")
+        bits = self.value(f"xor {self.whole} {bits}, {sign}")
+        return self.value(f"bitcast {self.whole} {bits} to {self.real}")
+
     def function(self, *results: str) -> str:
         """The whole function, which returns these."""
         kind = self.real if len(results) == 1 else f"{{ {', '.join([self.real] * len(results))} }}"
@@ -146,31 +160,30 @@ class Text:
 
 
 def _sincos(f: Text) -> tuple[str, ...]:
-    """(sin, cos) for |x| below 2^45; in [-1, 1] beyond."""
+    """(sin, cos) for |x| below 2^45."""
     (x,) = f.args
-    k = f.library("rint", f.mul(x, 2 / math.pi))
+    # a number so large that its last bit is worth one
+    shifted = f.fma(x, 2 / math.pi, _ROUND)
+    quarter = f.value(f"bitcast {f.real} {shifted} to {f.whole}")
+    k = f.sub(shifted, _ROUND)
     # x - k pi/2 as r + tail: the product's error is known, and the first difference exact
     p = f.mul(k, _HALF_PI[0])
     s = f.fma(k, _HALF_PI[1], f.fma(k, _HALF_PI[0], f.neg(p)))
     d = f.sub(x, p)
     r = f.sub(d, s)
     tail = f.sub(f.sub(d, r), s)
-    far = f.compare("ogt", f.library("fabs", r), 1.0)
-    r, tail = f.select(far, 0.0, r), f.select(far, 0.0, tail)
     z = f.mul(r, r)
-    v = f.mul(z, r)
-    inner = f.sub(f.mul(z, f.sub(f.mul(0.5, tail), f.mul(v, f.polynomial(z, _SIN[1:])))), tail)
-    sine = f.sub(r, f.sub(inner, f.mul(v, _SIN[0])))
+    v = f.neg(f.mul(z, r))
+    inner = f.fma(v, f.polynomial(z, _SIN[1:]), f.mul(0.5, tail))
+    sine = f.sub(r, f.fma(v, _SIN[0], f.fma(z, inner, f.neg(tail))))
     half = f.mul(0.5, z)
     w = f.sub(1.0, half)
-    small = f.sub(f.mul(z, f.mul(z, f.polynomial(z, _COS))), f.mul(r, tail))
-    cosine = f.add(w, f.add(f.sub(f.sub(1.0, w), half), small))
-    quarter = f.sub(k, f.mul(4.0, f.library("floor", f.mul(k, 0.25))))
-    at = {n: f.compare("oeq", quarter, float(n)) for n in (1, 2, 3)}
-    odd = f.both(at[1], at[3], "or")
+    small = f.fma(f.neg(r), tail, f.sub(f.sub(1.0, w), half))
+    cosine = f.add(w, f.fma(f.mul(z, z), f.polynomial(z, _COS), small))
+    odd = f.odd(quarter)
     sin, cos = f.select(odd, cosine, sine), f.select(odd, sine, cosine)
-    low, left = f.both(at[2], at[3], "or"), f.both(at[1], at[2], "or")
-    return f.select(low, f.neg(sin), sin), f.select(left, f.neg(cos), cos)
+    following = f.value(f"add {f.whole} {quarter}, {f.count(1)}")
+    return f.turned(sin, quarter), f.turned(cos, following)
 
 
 def _exp_of(f: Text, x: str, more: str | None = None) -> str:

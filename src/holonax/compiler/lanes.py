@@ -168,6 +168,10 @@ class LaneEmitter(Emitter):
                 node.name = self._computed(node)
         self._now_wide = False
 
+    def _liberties(self, op: str) -> str:
+        # several numbers divided by one are multiplied by its inverse: vectors divide slowly
+        return "contract arcp" if op == "div" and self._now_wide else "contract"
+
     def _function(self, op: str, kind: str, args: Any) -> str:
         if not self._now_wide:
             return super()._function(op, kind, args)

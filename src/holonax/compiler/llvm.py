@@ -222,7 +222,7 @@ class Emitter:
         real, x = self._type(kind), [self._operand(a) for a in args]
         truth = self._type("b1")
         if op in ("add", "sub", "mul", "div"):
-            return self._value(f"f{op} contract {real} {x[0]}, {x[1]}")
+            return self._value(f"f{op} {self._liberties(op)} {real} {x[0]}, {x[1]}")
         if op == "neg":
             return self._value(f"fneg {real} {x[0]}")
         if op in _ROUNDING:
@@ -241,6 +241,10 @@ class Emitter:
         if op == "rem":
             return self._value(f"frem {real} {x[0]}, {x[1]}")
         return self._function(op, kind, args)
+
+    def _liberties(self, op: str) -> str:
+        """What LLVM may do with an operation beside computing it."""
+        return "contract"
 
     def _function(self, op: str, kind: str, args: Any) -> str:
         """One of the library of mathematics."""

@@ -73,6 +73,31 @@ def object_code(text: str, effort: Effort) -> bytes:
         return target.emit_object(module)
 
 
+@cache
+def _nvptx() -> Any:
+    """The target for NVIDIA's GPUs, of any from Volta (2017) on."""
+    llvm = binding()
+    for start in ("initialize_all_targets", "initialize_all_asmprinters"):
+        getattr(llvm, start)()
+    target = llvm.Target.from_triple("nvptx64-nvidia-cuda")
+    return target.create_target_machine(cpu="sm_70", features="+ptx64", opt=3)
+
+
+def ptx(text: str, threads: int) -> str:
+    """What a module becomes for GPUs, in blocks of so many threads."""
+    llvm = binding()
+    with _lock:
+        target = _nvptx()
+        bounds = f'attributes #0 = {{ nounwind "nvvm.maxntid"="{threads}" }}'
+        module = llvm.parse_assembly(f"{text}\n{bounds}\n")
+        module.data_layout = str(target.target_data)
+        tuning = llvm.create_pipeline_tuning_options(speed_level=2)
+        tuning.slp_vectorization = tuning.loop_vectorization = tuning.loop_unrolling = False
+        builder = llvm.create_pass_builder(target, tuning)
+        builder.getModulePassManager().run(module, builder)
+        return target.emit_assembly(module)
+
+
 class Loaded(NamedTuple):
     """A function in memory, and what keeps it there."""
 

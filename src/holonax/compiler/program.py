@@ -14,6 +14,7 @@ from .lowering import MOST
 from .lowering import Lowering as Lowering
 from .machine import object_code as object_code
 from .operations import Block, Buffer, Node, Unsupported, kind_of
+from .threads import ThreadEmitter
 
 MUCH = 2000  # numbers from which on results are written as soon as they are known
 
@@ -48,6 +49,14 @@ def written_in_lanes(closed: Any, batched: list[int], lanes: int) -> tuple[str, 
     sizes = len(made.inputs), len(made.outputs)
     emitter = LaneEmitter(made.main, made.buffers, *sizes, batched, lanes)
     return emitter.text(), Layout(made.inputs, made.outputs, emitter.scratch, made.operations)
+
+
+def written_in_threads(closed: Any, batched: list[int]) -> tuple[str, Layout]:
+    """A closed jaxpr of one run in LLVM's language, for a GPU with a thread for each run."""
+    made = lowered(closed, Lowering())
+    emitter = ThreadEmitter(made.buffers, len(made.inputs), len(made.outputs), batched)
+    emitter.block(made.main)
+    return emitter.text(), Layout(made.inputs, made.outputs, 0, made.operations)
 
 
 def lowered(closed: Any, low: Lowering) -> Lowered:

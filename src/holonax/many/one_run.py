@@ -6,7 +6,7 @@ breaks of forces and drivers. So what is kept is kept at the same place for all 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,13 +25,13 @@ _SLIDING = 1e-9
 
 
 class Plan(NamedTuple):
-    """What is compiled in: the structure of system and methods, what is observed, whether states
-    are kept at each time or at the end only, and whether the method begins anew at breaks."""
+    """What is compiled in: the structure of system and methods, what is observed, over each run and
+    at each time, and which states are kept: at the times, at the end or none."""
 
     rest: Any
     reductions: tuple[Reduction, ...]
-    keeps: bool
-    breaks: bool
+    observers: tuple[Any, ...]
+    keeps: Literal["times", "end", "none"]
 
 
 class Shared(NamedTuple):
@@ -64,7 +64,8 @@ class Own(NamedTuple):
 class Ended(NamedTuple):
     """How one run went: states at the times or at the end, the time it came to, the number of the
     `Failure` that stopped it, steps tried and rejected, the largest residuals of position and
-    velocity at the end, and what was observed on the way."""
+    velocity at the end, the residual that a start which does not fit together has left and its row,
+    and what was observed over the run and at the times."""
 
     q: Any
     v: Any
@@ -73,7 +74,9 @@ class Ended(NamedTuple):
     steps: Array
     rejected: Array
     drift: Array
+    misfit: Array
     observed: tuple[Any, ...]
+    seen: tuple[Any, ...]
 
 
 class _Now(NamedTuple):
@@ -91,63 +94,90 @@ def one_run(plan: Plan, shared: Shared, own: Own) -> Ended:
     setup: Setup = Parts.joined(shared.arrays, plan.rest)
     if own.parameters:
         setup = setup._replace(system=setup.system.with_parameters(own.parameters))
-    system, t0 = setup.system, shared.times[0]
+    t0 = shared.times[0]
     q = jnp.asarray(shared.q if own.q is None else own.q)
     v = jnp.asarray(shared.v if own.v is None else own.v)
-    first_window = None if shared.windows is None else shared.windows[0]
-    start = Loop(setup, _settings(shared, shared.times[:2], first_window)).context.system
-    q, v, fits = fitted(start, t0, q, v)
-    piece = shared.times[:2], first_window
-    now = _begun(setup, shared, piece, t0, q, v)
-    values = tuple(r.first(t0, q, v) for r in plan.reductions)
-    code = jnp.where(fits, 0, int(Failure.NOT_ASSEMBLED))
+    begin, last = (
+        (knots, None if shared.windows is None else shared.windows[k])
+        for k, knots in ((0, shared.times[:2]), (-1, shared.times[-2:]))
+    )
+    q, v, misfit = fitted(_timed(setup, shared, begin), t0, q, v)
+    now = _begun(setup, shared, begin, t0, q, v)
+    values = tuple(r.first(t0 + _origin(shared), q, v) for r in plan.reductions)
+    code = jnp.where(misfit[0] == 0, 0, int(Failure.NOT_ASSEMBLED))
     none = jnp.asarray(0)
     state = _Now(now, code, none, none, values)
+    first = _row(plan, shared, state)
 
     def along(now: _Now, piece: Any) -> tuple[_Now, Any]:
         knots, window, fresh = piece
         settings = _settings(shared, knots, window)
-        if plan.breaks:
+        if fresh is not None:
             q, v = now.loop.y[0], now.loop.y[1]
             again = lambda: _begun(setup, shared, (knots, window), now.loop.t, q, v)  # noqa: E731
-            now = now._replace(loop=lax.cond(fresh, again, lambda: now.loop))
-        rule = Loop(setup, settings).rule
+            loop = lax.cond(fresh, again, lambda: now.loop)
+            now = now._replace(loop=loop)
         steps = now.loop.steps
-        steps = steps._replace(end=rule.onwards(now.loop.t, steps.rule))
-        now = now._replace(loop=now.loop._replace(steps=steps))
+        end = Loop(setup, settings).rule.onwards(now.loop.t, steps.rule)
+        now = now._replace(loop=now.loop._replace(steps=steps._replace(end=end)))
 
         def going(now: _Now) -> Array:
             return (now.loop.t < knots[1]) & (now.code == 0)
 
-        now = lax.while_loop(
-            going, lambda now: _one_step(plan, setup, settings, shared.most, now), now
-        )
-        q, v = now.loop.y[0], now.loop.y[1]
-        if not plan.keeps:
-            return now, None
-        reached = now.code == 0
-        return now, (jnp.where(reached, q, jnp.nan), jnp.where(reached, v, jnp.nan))
+        def step(now: _Now) -> _Now:
+            return _one_step(plan, setup, settings, shared, now)
+
+        now = lax.while_loop(going, step, now)
+        return now, _row(plan, shared, now)
 
     knots = jnp.stack([shared.times[:-1], shared.times[1:]], axis=1)
-    pieces = knots, shared.windows, shared.fresh
-    end, rows = lax.scan(along, state, pieces)
-    q, v = end.loop.y[0], end.loop.y[1]
+    end, rows = lax.scan(along, state, (knots, shared.windows, shared.fresh))
+    rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
     observed = tuple(
-        r.result(x, end.loop.t) for r, x in zip(plan.reductions, end.observed, strict=True)
+        r.result(x, end.loop.t + _origin(shared))
+        for r, x in zip(plan.reductions, end.observed, strict=True)
     )
-    largest = lambda x: jnp.max(jnp.abs(x), initial=0.0)  # noqa: E731
-    drift = jnp.stack(
-        [
-            largest(system.constraint(q, end.loop.t)),
-            largest(system.constraint_rate(q, v, end.loop.t)),
-        ]
+    q, v = end.loop.y[0], end.loop.y[1]
+    kept, seen = rows
+    if plan.keeps == "end":
+        kept = q, v
+    drift = _residuals(_timed(setup, shared, last), end.loop.t, q, v)
+    counts = end.loop.t, end.code, end.steps, end.rejected
+    return Ended(*kept, *counts, drift, misfit, observed, seen)
+
+
+def _row(plan: Plan, shared: Shared, now: _Now) -> Any:
+    """What is kept of a state at one of the times; not a number after a failure."""
+    good = now.code == 0
+    t, q, v = now.loop.t + _origin(shared), now.loop.y[0], now.loop.y[1]
+    states = (q, v) if plan.keeps == "times" else (None, None)
+    seen = tuple(jnp.asarray(f(t, q, v), dtype=float) for f in plan.observers)
+    return jax.tree.map(lambda x: jnp.where(good, x, jnp.nan), (states, seen))
+
+
+def _largest(x: Array) -> Array:
+    return jnp.max(jnp.abs(x), initial=0.0)
+
+
+def _residuals(system: System, t: Any, q: Array, v: Array) -> Array:
+    """The largest of position and of velocity."""
+    return jnp.stack(
+        [_largest(system.constraint(q, t)), _largest(system.constraint_rate(q, v, t))]
     )
-    kept = rows if plan.keeps else (q, v)
-    return Ended(*kept, end.loop.t, end.code, end.steps, end.rejected, drift, observed)
 
 
 def _settings(shared: Shared, knots: Any, window: Any) -> Settings:
     return Settings(knots, shared.numbers, shared.atol, None, window)
+
+
+def _origin(shared: Shared) -> Any:
+    """The time from which a run counts [s]."""
+    return 0.0 if shared.windows is None else shared.windows[0, 0]
+
+
+def _timed(setup: Setup, shared: Shared, piece: Any) -> System:
+    """The system as it is in a piece of the run."""
+    return Loop(setup, _settings(shared, *piece)).context.system
 
 
 def _begun(setup: Setup, shared: Shared, piece: Any, t: Any, q: Any, v: Any) -> LoopState:
@@ -156,7 +186,7 @@ def _begun(setup: Setup, shared: Shared, piece: Any, t: Any, q: Any, v: Any) -> 
     return jax.tree.map(lambda x: jnp.asarray(x), state)
 
 
-def _one_step(plan: Plan, setup: Setup, settings: Settings, most: Any, now: _Now) -> _Now:
+def _one_step(plan: Plan, setup: Setup, settings: Settings, shared: Shared, now: _Now) -> _Now:
     """One step, kept or not."""
     loop = Loop(setup, settings)
     t, y, solver, steps = now.loop
@@ -176,11 +206,12 @@ def _one_step(plan: Plan, setup: Setup, settings: Settings, most: Any, now: _Now
         reason = jnp.where(status.code > 0, status.code, int(Failure.TOO_SMALL))
         code = jnp.where(judged.stuck, reason, 0)
     taken = now.steps + 1
-    code = jnp.where((code == 0) & (taken >= most), int(Failure.TOO_MANY), code)
+    code = jnp.where((code == 0) & (taken >= shared.most), int(Failure.TOO_MANY), code)
     code = jnp.where(keep & (steps.end >= settings.knots[1]), 0, code)
     t1 = jnp.where(keep, steps.end, t)
+    origin = _origin(shared)
     observed = tuple(
-        r.after(x, keep, t, t1, y[0], y[1])
+        r.after(x, keep, t + origin, t1 + origin, y[0], y[1])
         for r, x in zip(plan.reductions, now.observed, strict=True)
     )
     state = LoopState(t1, y, solver, steps._replace(end=judged.end, rule=judged.state))
@@ -188,45 +219,52 @@ def _one_step(plan: Plan, setup: Setup, settings: Settings, most: Any, now: _Now
 
 
 def fitted(system: System, t: Any, q: Array, v: Array) -> tuple[Array, Array, Array]:
-    """The start on the constraints, moved as little as possible, and whether it could be.
+    """The start on the constraints, moved as little as possible; and what is left, with its row:
+    the residual of position, else of velocity, and zeros where it fits.
 
     Newton's method, damped: a step that does not lessen the residual is halved.
     """
-    largest = lambda x: jnp.max(jnp.abs(x), initial=0.0)  # noqa: E731
     residual = lambda q: system.constraint(q, t)  # noqa: E731
-    g0 = residual(q)
-    if g0.shape[0]:
+    g = residual(q)
+    misfit = jnp.zeros(2)
+    if g.shape[0]:
+        correction = lambda q, g: system.factor(  # noqa: E731
+            q, t, metric="identity", rows="holonomic"
+        ).correct(g)
 
         def improve(now: Any) -> Any:
             q, g, damping, k = now
-            step = system.factor(q, t, metric="identity", rows="holonomic").correct(g)
-            moved = system.retract(q, -damping * step)
+            moved = system.retract(q, -damping * correction(q, g))
             new = residual(moved)
-            better = largest(new) < (1 - 0.1 * damping) * largest(g)
+            better = _largest(new) < (1 - 0.1 * damping) * _largest(g)
             q, g = jnp.where(better, moved, q), jnp.where(better, new, g)
             return q, g, jnp.where(better, 1.0, 0.5 * damping), k + 1
 
         def unfinished(now: Any) -> Array:
             _, g, damping, k = now
-            return (largest(g) > FITTED) & (k < _ITERATIONS) & (damping > 1e-4)
+            return (_largest(g) > FITTED) & (k < _ITERATIONS) & (damping > 1e-4)
 
-        start = q, g0, jnp.asarray(1.0), jnp.asarray(0)
-        found, left, _, count = lax.while_loop(unfinished, improve, start)
+        first = q, g, jnp.asarray(1.0), jnp.asarray(0)
+        q, g, _, tried = lax.while_loop(unfinished, improve, first)
         # one more full step brings the residual to rounding
-        step = system.factor(found, t, metric="identity", rows="holonomic").correct(left)
-        polished = system.retract(found, -step)
-        use = (count > 0) & (largest(residual(polished)) < largest(left))
-        q = jnp.where(use, polished, found)
-        fits = largest(left) <= FITTED
-    else:
-        fits = jnp.asarray(True)
+        polished = system.retract(q, -correction(q, g))
+        better = (tried > 0) & (_largest(residual(polished)) < _largest(g))
+        q = jnp.where(better, polished, q)
+        misfit = _worst(g, FITTED)
     rate = system.constraint_rate(q, v, t)
     if rate.shape[0]:
         factor = system.factor(q, t)
         moved = v - factor.correct(rate)
         moved = moved - factor.correct(system.constraint_rate(q, moved, t))
-        sliding = largest(rate) > _SLIDING * jnp.maximum(1.0, largest(v))
-        v = jnp.where(sliding, moved, v)
-        rest = largest(system.constraint_rate(q, v, t))
-        fits = fits & (rest <= 1e-8 * jnp.maximum(1.0, largest(v)))
-    return q, v, fits
+        scale = jnp.maximum(1.0, _largest(v))
+        v = jnp.where(_largest(rate) > _SLIDING * scale, moved, v)
+        left = _worst(system.constraint_rate(q, v, t), 1e-8 * scale)
+        misfit = jnp.where(misfit[0] == 0, left, misfit)
+    return q, v, misfit
+
+
+def _worst(residual: Array, most: Any) -> Array:
+    """The largest residual and its row; zeros where it is not above what is allowed."""
+    size = jnp.where(jnp.isnan(residual), jnp.inf, jnp.abs(residual))
+    at = jnp.argmax(size)
+    return jnp.where(jnp.max(size) > most, jnp.stack([jnp.max(size), at.astype(float)]), 0.0)

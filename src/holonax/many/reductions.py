@@ -166,6 +166,21 @@ class FirstPassage(_Observing):
 
 
 @checked_class
+class Bands(_Observing):
+    """What a value was over all runs at each of the times: their mean, standard deviation, smallest
+    and largest value. Runs are added up as they come, and those that have failed left out."""
+
+    def first(self, t: Any, q: Any, v: Any) -> Any:
+        return self.see(t, q, v)
+
+    def after(self, seen: Any, keep: Any, t0: Any, t1: Any, q: Any, v: Any) -> Any:
+        return seen
+
+    def result(self, seen: Any, t: Any) -> Any:
+        return seen
+
+
+@checked_class
 class Fold(Reduction):
     """A reduction of your own, in `jax.numpy`: ``begin(t, q, v)`` is what is remembered at the
     start, ``update(seen, t0, t1, q, v)`` after a step to (t1, q, v), ``finish(seen, t)`` what is
