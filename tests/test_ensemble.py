@@ -151,7 +151,7 @@ def assert_random_mechanism(name, seed, method):
         one = system.with_parameters({name: x[k] for name, x in values.items()})
         begin = hx.consistent(one, start.q, v[k])
         single = hx.simulate(one, begin, 0.1, save="end", **options)
-        # stiff springs and steps by error: rounding is multiplied by what the motion is sensitive to
+        # rounding grows by what the motion of stiff springs is sensitive to
         if single.status in ("end", "failure"):
             assert_same(result, k, single, tol=1e-7)
 
@@ -401,9 +401,11 @@ def test_threads_change_nothing(threads):
 
 def test_what_the_compiler_does_not_take_goes_by_xla():
     system = pendulum(
-        force=lambda q, v, t, p: p["m"]
-        * jnp.array([0.0, -9.81])
-        * jnp.linalg.svd(jnp.eye(2) * 1.0 + 0 * q, compute_uv=False)[0]
+        force=lambda q, v, t, p: (
+            p["m"]
+            * jnp.array([0.0, -9.81])
+            * jnp.linalg.svd(jnp.eye(2) * 1.0 + 0 * q, compute_uv=False)[0]
+        )
     )
     start = hx.consistent(system, [1.0, 0.0])
     masses = np.linspace(1, 2, 3)

@@ -120,7 +120,9 @@ def test_lanes_of_a_loop_end_by_themselves():
 
 def test_what_is_not_a_number_stays_in_its_lane():
     def f(_, x):
-        return lax.while_loop(lambda s: (s[0] < 10) & (s[1] < 50), lambda s: (s[0] * x, s[1] + 1), (1.0, 0))
+        return lax.while_loop(
+            lambda s: (s[0] < 10) & (s[1] < 50), lambda s: (s[0] * x, s[1] + 1), (1.0, 0)
+        )
 
     x = np.array([1.5, np.nan, 2.0, 0.5, np.inf])
     found, want = in_lanes(f, (), x), jax.vmap(lambda x: f((), x))(x)

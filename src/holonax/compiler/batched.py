@@ -1,7 +1,7 @@
 """`Lanes(f)`: a function of one run, compiled for many of them side by side.
 
-`f(shared, own)` takes numbers that all runs have in common, and those of one run. It is traced once,
-for one run, and compiled for packs of runs in the lanes of vectors; see `lanes.py`.
+`f(shared, own)` takes numbers that all runs have in common, and those of one run. It is traced
+once, for one run, and compiled for packs of runs in the lanes of vectors; see `lanes.py`.
 """
 
 from __future__ import annotations

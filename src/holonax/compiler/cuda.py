@@ -100,13 +100,13 @@ def driver() -> Driver:
     return Driver()
 
 
-class Memory:
+class DeviceMemory:
     """Arrays on the GPU, given back at the end of a `with`."""
 
     def __init__(self, gpu: Driver):
         self._gpu, self._held = gpu, []
 
-    def __enter__(self) -> Memory:
+    def __enter__(self) -> DeviceMemory:
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -160,14 +160,14 @@ class Kernel:
         type, whether it is zero at first) of each."""
         gpu = self.gpu
         gpu.current()
-        with Memory(gpu) as memory:
+        with DeviceMemory(gpu) as memory:
             given = [memory.put(x) for x in (*shared, *own)]
             made = [
                 memory.empty(size * runs * np.dtype(kind).itemsize, zeroed)
                 for size, kind, zeroed in outputs
             ]
             tables = [memory.put(np.array(x, dtype=np.uint64)) for x in (given, made)]
-            self.launch(*tables, runs)
+            self.launch(tables[0], tables[1], runs)
             gpu("cuCtxSynchronize")
             return [
                 memory.get(place, (size, runs), kind)
@@ -179,4 +179,17 @@ class Kernel:
         values = ctypes.c_uint64(given), ctypes.c_uint64(made), ctypes.c_int64(runs)
         places = (ctypes.c_void_p * 3)(*(ctypes.addressof(x) for x in values))
         blocks = -(-runs // self.threads)
-        self.gpu("cuLaunchKernel", self._function, blocks, 1, 1, self.threads, 1, 1, 0, None, places, None)
+        self.gpu(
+            "cuLaunchKernel",
+            self._function,
+            blocks,
+            1,
+            1,
+            self.threads,
+            1,
+            1,
+            0,
+            None,
+            places,
+            None,
+        )

@@ -50,7 +50,7 @@ def _hex(x: float) -> str:
     return f"0x{struct.unpack('<Q', struct.pack('<d', x))[0]:016X}"
 
 
-class Text:
+class FunctionText:
     """A function that is being written, for `lanes` numbers side by side, or for one (0)."""
 
     def __init__(self, name: str, arguments: int, lanes: int):
@@ -99,9 +99,7 @@ class Text:
         """A function that is an instruction: fma, fabs, rint, floor, sqrt, copysign."""
         full = f"@llvm.{name}.{self._end}f64"
         types = ", ".join([self.real] * len(args))
-        self.declared.add(
-            f"declare {self.real} {full}({types}) nounwind willreturn memory(none)"
-        )
+        self.declared.add(f"declare {self.real} {full}({types}) nounwind willreturn memory(none)")
         given = ", ".join(f"{self.real} {self._of(x)}" for x in args)
         return self.value(f"call {self.real} {full}({given})")
 
@@ -159,7 +157,7 @@ class Text:
         return "\n".join([f"{start} {{", *self.lines, f"  ret {kind} {out}", "}"])
 
 
-def _sincos(f: Text) -> tuple[str, ...]:
+def _sincos(f: FunctionText) -> tuple[str, ...]:
     """(sin, cos) for |x| below 2^45."""
     (x,) = f.args
     # a number so large that its last bit is worth one
@@ -186,7 +184,7 @@ def _sincos(f: Text) -> tuple[str, ...]:
     return f.turned(sin, quarter), f.turned(cos, following)
 
 
-def _exp_of(f: Text, x: str, more: str | None = None) -> str:
+def _exp_of(f: FunctionText, x: str, more: str | None = None) -> str:
     """exp(x + more), `more` being far smaller than x."""
     k = f.library("rint", f.mul(x, 1 / math.log(2)))
     above, below = f.compare("ogt", k, 1100.0), f.compare("olt", k, -1100.0)
@@ -202,11 +200,11 @@ def _exp_of(f: Text, x: str, more: str | None = None) -> str:
     return f.select(f.compare("olt", x, _SHORTEST_EXP), 0.0, value)
 
 
-def _exp(f: Text) -> tuple[str, ...]:
+def _exp(f: FunctionText) -> tuple[str, ...]:
     return (_exp_of(f, f.args[0]),)
 
 
-def _split(f: Text, x: str) -> tuple[str, str]:
+def _split(f: FunctionText, x: str) -> tuple[str, str]:
     """m between sqrt(1/2) and sqrt(2), and k, of a positive x = m 2^k."""
     tiny = f.compare("olt", x, 2.2250738585072014e-308)
     x = f.select(tiny, f.mul(x, 2.0**54), x)
@@ -220,7 +218,7 @@ def _split(f: Text, x: str) -> tuple[str, str]:
     return f.value(f"bitcast {f.whole} {m} to {f.real}"), exponent
 
 
-def _log_parts(f: Text, x: str) -> tuple[str, str]:
+def _log_parts(f: FunctionText, x: str) -> tuple[str, str]:
     """log x of a positive number as high + low."""
     m, k = _split(f, x)
     g = f.sub(m, 1.0)
@@ -243,7 +241,7 @@ def _log_parts(f: Text, x: str) -> tuple[str, str]:
     return total, f.sub(low, f.sub(total, high))
 
 
-def _log(f: Text) -> tuple[str, ...]:
+def _log(f: FunctionText) -> tuple[str, ...]:
     (x,) = f.args
     value = _log_parts(f, x)[0]
     value = f.select(f.compare("oeq", x, math.inf), x, value)
@@ -251,7 +249,7 @@ def _log(f: Text) -> tuple[str, ...]:
     return (f.select(f.compare("ult", x, 0.0), math.nan, value),)
 
 
-def _pow(f: Text) -> tuple[str, ...]:
+def _pow(f: FunctionText) -> tuple[str, ...]:
     x, y = f.args
     size = f.library("fabs", x)
     high, low = _log_parts(f, size)
@@ -272,15 +270,13 @@ def _pow(f: Text) -> tuple[str, ...]:
     finite = f.compare("olt", size, math.inf)
     value = f.select(f.both(broken, finite), math.nan, value)
     value = f.select(f.compare("uno", x, y), math.nan, value)
-    flat = f.both(
-        f.compare("oeq", size, 1.0), f.compare("oeq", f.library("fabs", y), math.inf)
-    )
+    flat = f.both(f.compare("oeq", size, 1.0), f.compare("oeq", f.library("fabs", y), math.inf))
     value = f.select(flat, 1.0, value)
     one = f.both(f.compare("oeq", y, 0.0), f.compare("oeq", x, 1.0), "or")
     return (f.select(one, 1.0, value),)
 
 
-def _tanh(f: Text) -> tuple[str, ...]:
+def _tanh(f: FunctionText) -> tuple[str, ...]:
     (x,) = f.args
     size = f.library("fabs", x)
     z = f.mul(x, x)
@@ -292,7 +288,7 @@ def _tanh(f: Text) -> tuple[str, ...]:
     return (f.library("copysign", value, x),)
 
 
-def _arc(f: Text, x: str) -> str:
+def _arc(f: FunctionText, x: str) -> str:
     """atan of a number that is not negative."""
     steep, middle = f.compare("ogt", x, 1 + math.sqrt(2)), f.compare("ogt", x, 0.66)
     top = f.select(steep, -1.0, f.select(middle, f.sub(x, 1.0), x))
@@ -305,12 +301,12 @@ def _arc(f: Text, x: str) -> str:
     return f.add(f.select(steep, _HALF_PI[0], f.select(middle, _HALF_PI[0] / 2, 0.0)), value)
 
 
-def _atan(f: Text) -> tuple[str, ...]:
+def _atan(f: FunctionText) -> tuple[str, ...]:
     (x,) = f.args
     return (f.library("copysign", _arc(f, f.library("fabs", x)), x),)
 
 
-def _atan2_of(f: Text, y: str, x: str) -> str:
+def _atan2_of(f: FunctionText, y: str, x: str) -> str:
     up, across = f.library("fabs", y), f.library("fabs", x)
     endless = f.both(f.compare("oeq", up, math.inf), f.compare("oeq", across, math.inf))
     nothing = f.both(f.compare("oeq", up, 0.0), f.compare("oeq", across, 0.0))
@@ -322,35 +318,35 @@ def _atan2_of(f: Text, y: str, x: str) -> str:
     return f.library("copysign", f.select(left, other, angle), y)
 
 
-def _atan2(f: Text) -> tuple[str, ...]:
+def _atan2(f: FunctionText) -> tuple[str, ...]:
     y, x = f.args
     value = _atan2_of(f, y, x)
     return (f.select(f.compare("uno", x, y), math.nan, value),)
 
 
-def _beside(f: Text, x: str) -> str:
+def _beside(f: FunctionText, x: str) -> str:
     """sqrt(1 - x^2)."""
     return f.library("sqrt", f.mul(f.sub(1.0, x), f.add(1.0, x)))
 
 
-def _asin(f: Text) -> tuple[str, ...]:
+def _asin(f: FunctionText) -> tuple[str, ...]:
     (x,) = f.args
     other = _beside(f, x)
     return (f.select(f.compare("uno", other, x), math.nan, _atan2_of(f, x, other)),)
 
 
-def _acos(f: Text) -> tuple[str, ...]:
+def _acos(f: FunctionText) -> tuple[str, ...]:
     (x,) = f.args
     other = _beside(f, x)
     return (f.select(f.compare("uno", other, x), math.nan, _atan2_of(f, other, x)),)
 
 
-def _tan(f: Text) -> tuple[str, ...]:
+def _tan(f: FunctionText) -> tuple[str, ...]:
     sine, cosine = _sincos(f)
     return (f.div(sine, cosine),)
 
 
-MAKERS: dict[str, tuple[int, Callable[[Text], tuple[str, ...]]]] = {
+MAKERS: dict[str, tuple[int, Callable[[FunctionText], tuple[str, ...]]]] = {
     "sincos": (1, _sincos),
     "exp": (1, _exp),
     "log": (1, _log),
@@ -369,7 +365,7 @@ def text(names: set[str], lanes: int) -> tuple[list[str], set[str]]:
     found, declared = [], set()
     for name in sorted(names):
         count, make = MAKERS[name]
-        f = Text(name, count, lanes)
+        f = FunctionText(name, count, lanes)
         found.append(f.function(*make(f)))
         declared |= f.declared
     return found, declared

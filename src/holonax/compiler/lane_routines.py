@@ -87,9 +87,7 @@ def _lu(lanes: int) -> str:
             larger = f.value(f"fcmp ogt {f.real} {size}, {old}")
             f.do(f"store {f.real} {f.select(larger, size, old)}, ptr {best}")
             was = f.value(f"load {f.whole}, ptr {where}")
-            f.do(
-                f"store {f.whole} {f.select(larger, f.everywhere(i), was, f.whole)}, ptr {where}"
-            )
+            f.do(f"store {f.whole} {f.select(larger, f.everywhere(i), was, f.whole)}, ptr {where}")
         p = f.value(f"load {f.whole}, ptr {where}")
         f.store(p, "%exchanges", k, "i32")
         with f.loop(after, "%n") as i:
@@ -138,9 +136,7 @@ def _cholesky(lanes: int) -> str:
                 was = f.value(f"load {f.truth}, ptr {failed}")
                 now = f.value(f"or {f.truth} {was}, {refused}")
                 f.do(f"store {f.truth} {now}, ptr {failed}")
-            f.store(
-                f.value(f"select i1 {diagonal}, {f.real} {root}, {f.real} {quotient}"), row, j
-            )
+            f.store(f.value(f"select i1 {diagonal}, {f.real} {root}, {f.real} {quotient}"), row, j)
         with f.loop(f.value(f"add i64 {i}, 1"), "%n") as j:
             f.store("zeroinitializer", row, j)
     bad = f.value(f"load {f.truth}, ptr {failed}")

@@ -13,7 +13,16 @@ from __future__ import annotations
 from typing import Any
 
 from . import functions, lane_routines, routines
-from .llvm import _ALL_STACK, _STACK, Emitter, _width, literal, stored_type, type_of
+from .llvm import (
+    _ALL_STACK,
+    _STACK,
+    STATEMENTS,
+    Emitter,
+    _width,
+    literal,
+    stored_type,
+    type_of,
+)
 from .operations import FUNCTIONS, Block, Buffer, Node, bits, is_float
 from .spread import Path, Spread, inner_key
 
@@ -131,7 +140,8 @@ class LaneEmitter(Emitter):
         return self._vector(kind) if self._now_wide else type_of(kind)
 
     def _suffix(self, kind: str) -> str:
-        return f"{f'v{self.lanes}' if self._now_wide else ''}{'f' if is_float(kind) else 'i'}{bits(kind)}"
+        many = f"v{self.lanes}" if self._now_wide else ""
+        return f"{many}{'f' if is_float(kind) else 'i'}{bits(kind)}"
 
     def _number(self, kind: str, value: Any) -> str:
         plain = literal(kind, value)
@@ -161,9 +171,8 @@ class LaneEmitter(Emitter):
         """The operations of a block that are needed."""
         for node in block.code:
             self._now_wide = node in self._spread
-            statement = _STATEMENTS.get(node.op)
-            if statement is not None:
-                statement(self, node)
+            if node.op in STATEMENTS:
+                getattr(self, f"_{node.op}")(node)
             elif node.live:
                 node.name = self._computed(node)
         self._now_wide = False
@@ -252,9 +261,7 @@ class LaneEmitter(Emitter):
             if buffer in self._spread:
                 i = self._value(f"mul i64 {i}, {self.lanes}")
                 i = self._value(f"add i64 {i}, {lane}")
-            out.append(
-                self._value(f"getelementptr inbounds {kind}, ptr {buffer.name}, i64 {i}")
-            )
+            out.append(self._value(f"getelementptr inbounds {kind}, ptr {buffer.name}, i64 {i}"))
         return out
 
     def _spared(self, buffer: Buffer) -> bool:
@@ -290,9 +297,7 @@ class LaneEmitter(Emitter):
             x = self._value(f"extractelement {self._vector(buffer.kind)} {what}, i64 {lane}")
             if self._spared(buffer):
                 old = self._read(buffer, place, False)
-                here = self._value(
-                    f"extractelement <{self.lanes} x i1> {self._mask}, i64 {lane}"
-                )
+                here = self._value(f"extractelement <{self.lanes} x i1> {self._mask}, i64 {lane}")
                 x = self._value(f"select i1 {here}, {real} {x}, {real} {old}")
             if buffer.kind == "b1":
                 x = self._value(f"zext i1 {x} to i8")
@@ -371,7 +376,9 @@ class LaneEmitter(Emitter):
 
         def one(i: str) -> None:
             at = self._value(f"add i64 {i}, {first}")
-            value = self._everywhere(buffer.kind, self._read(buffer, self._place(buffer, at), False))
+            value = self._everywhere(
+                buffer.kind, self._read(buffer, self._place(buffer, at), False)
+            )
             vector = self._vector(buffer.kind)
             place = self._value(f"getelementptr inbounds {vector}, ptr {copy}, i64 {i}")
             self.lines.append(f"  store {vector} {value}, ptr {place}, align 8")
@@ -532,14 +539,3 @@ class LaneEmitter(Emitter):
             kind = self._vector(phi.kind) if phi in self._spread else type_of(phi.kind)
             cases = ", ".join(f"[{x[i]}, %{end}]" for x, end in zip(names, ends, strict=True))
             phi.name = self._value(f"phi {kind} {cases}")
-
-
-_STATEMENTS = {
-    "store": LaneEmitter._store,
-    "copy": LaneEmitter._copy,
-    "zero": LaneEmitter._zero,
-    "call": LaneEmitter._call,
-    "while": LaneEmitter._while,
-    "switch": LaneEmitter._switch,
-    "for": Emitter._for,
-}

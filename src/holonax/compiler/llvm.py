@@ -158,9 +158,8 @@ class Emitter:
     def block(self, block: Block) -> None:
         """The operations of a block that are needed."""
         for node in block.code:
-            statement = _STATEMENTS.get(node.op)
-            if statement is not None:
-                statement(self, node)
+            if node.op in STATEMENTS:
+                getattr(self, f"_{node.op}")(node)
             elif node.live:
                 node.name = self._computed(node)
 
@@ -206,7 +205,9 @@ class Emitter:
             return self._value(f"{how} {old} {value} to {new}")
         if is_float(x.kind):
             how = "fptosi" if is_signed(kind) else "fptoui"
-            return self._called(f"llvm.{how}.sat.{self._suffix(kind)}.{self._suffix(x.kind)}", new, [x])
+            return self._called(
+                f"llvm.{how}.sat.{self._suffix(kind)}.{self._suffix(x.kind)}", new, [x]
+            )
         if bits(kind) == bits(x.kind):
             return value  # the same bits
         if bits(kind) < bits(x.kind):
@@ -434,15 +435,7 @@ class Emitter:
         )
 
 
-_STATEMENTS = {
-    "store": Emitter._store,
-    "copy": Emitter._copy,
-    "zero": Emitter._zero,
-    "call": Emitter._call,
-    "while": Emitter._while,
-    "switch": Emitter._switch,
-    "for": Emitter._for,
-}
+STATEMENTS = {"store", "copy", "zero", "call", "while", "switch", "for"}
 
 
 def _width(kind: str) -> int:

@@ -54,8 +54,8 @@ def written_in_lanes(closed: Any, batched: list[int], lanes: int) -> tuple[str, 
 def written_in_threads(closed: Any, batched: list[int]) -> tuple[str, Layout]:
     """A closed jaxpr of one run in LLVM's language, for a GPU with a thread for each run."""
     made = lowered(closed, Lowering())
-    emitter = ThreadEmitter(made.buffers, len(made.inputs), len(made.outputs), batched)
-    emitter.block(made.main)
+    sizes = len(made.inputs), len(made.outputs)
+    emitter = ThreadEmitter(made.main, made.buffers, *sizes, batched)
     return emitter.text(), Layout(made.inputs, made.outputs, 0, made.operations)
 
 

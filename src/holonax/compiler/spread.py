@@ -70,9 +70,8 @@ class Spread:
                 places = [buffer for buffer, _ in data[2]]
                 if waiting or self._any(places):
                     wide.update(x for x in places if x.place not in ("input", "constant"))
-            elif node.live and node not in wide:
-                if self._any(node.args) or (op == "load" and data in wide):
-                    wide.add(node)
+            elif node.live and (self._any(node.args) or (op == "load" and data in wide)):
+                wide.add(node)
 
     def _find_homes(self, block: Block, path: Path) -> None:
         """The innermost region around all that is done to an array: lanes that wait there need not

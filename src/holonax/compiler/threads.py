@@ -11,7 +11,7 @@ from typing import Any
 
 from . import functions, routines
 from .llvm import Emitter, _width, stored_type
-from .operations import Buffer, Node, Unsupported
+from .operations import Block, Buffer, Node, Unsupported, is_float
 
 TRIPLE = "nvptx64-nvidia-cuda"
 _LOCAL = 1 << 17  # bytes of arrays that one thread may have
@@ -22,15 +22,28 @@ class ThreadEmitter(Emitter):
     """Writes one program down for a GPU; `batched` are the numbers of the inputs that each run has
     its own of."""
 
-    def __init__(self, buffers: list[Buffer], inputs: int, outputs: int, batched: list[int]):
-        self._own = set(batched)
+    def __init__(
+        self, main: Block, buffers: list[Buffer], inputs: int, outputs: int, batched: list[int]
+    ):
+        self._batched = set(batched)
         self._functions: set[str] = set()
         self._pairs: dict[str, str] = {}
+        # routines take matrices whose entries lie next to each other: a copy of one's own
+        self._staged: dict[Buffer, str] = dict.fromkeys(_in_routines(main), "")
         super().__init__(buffers, inputs, outputs)
+        self.block(main)
+        for buffer, place in self._staged.items():
+            if buffer.place == "output" and place:
+                self._moved_between(buffer, place, out=True)
+
+    def _is_of_runs(self, buffer: Buffer) -> bool:
+        """Whether the host sees an array that each run has its own of."""
+        own = buffer.place == "input" and buffer.data in self._batched
+        return buffer.place == "output" or own
 
     def _is_own(self, buffer: Buffer) -> bool:
-        """Whether each run has its own numbers in memory that the host sees."""
-        return buffer.place == "output" or (buffer.place == "input" and buffer.data in self._own)
+        """Whether such an array is used where it is."""
+        return self._is_of_runs(buffer) and buffer not in self._staged
 
     def _head(self, buffers: list[Buffer], inputs: int, outputs: int) -> None:
         self.constants = []
@@ -58,12 +71,37 @@ class ThreadEmitter(Emitter):
             if buffer.place in ("input", "output"):
                 table = "%in" if buffer.place == "input" else "%out"
                 place = self._value(f"getelementptr ptr, ptr {table}, i64 {buffer.data}")
-                self.lines.append(f"  {buffer.name} = load ptr, ptr {place}{self._invariant}")
-                continue
+                staged = self._is_of_runs(buffer) and buffer in self._staged
+                name = f"{buffer.name}.all" if staged else buffer.name
+                self.lines.append(f"  {name} = load ptr, ptr {place}{self._invariant}")
+                if not staged:
+                    continue
+                self._staged[buffer] = name
             local += max(buffer.size, 1) * _width(buffer.kind)
             if local > _LOCAL:
                 raise Unsupported("arrays too large for one thread of a GPU")
-            self.lines.append(f"  {buffer.name} = alloca [{max(buffer.size, 1)} x {kind}], align 16")
+            self.lines.append(
+                f"  {buffer.name} = alloca [{max(buffer.size, 1)} x {kind}], align 16"
+            )
+
+        for buffer, place in self._staged.items():
+            if buffer.place == "input" and place:
+                self._moved_between(buffer, place, out=False)
+
+    def _moved_between(self, buffer: Buffer, place: str, out: bool) -> None:
+        """An array from where the host sees it to where this thread has it, or back."""
+        kind = stored_type(buffer.kind)
+
+        def one(index: Node) -> None:
+            at = self._value(f"mul i64 {index.name}, %runs")
+            at = self._value(f"add i64 {at}, %run")
+            far = self._value(f"getelementptr inbounds {kind}, ptr {place}, i64 {at}")
+            near = super(ThreadEmitter, self)._address(buffer, index)
+            source, target = (near, far) if out else (far, near)
+            value = self._value(f"load {kind}, ptr {source}")
+            self.lines.append(f"  store {kind} {value}, ptr {target}")
+
+        self._loop(buffer.size, one)
 
     def _label(self, name: str) -> None:
         super()._label(name)
@@ -88,7 +126,7 @@ class ThreadEmitter(Emitter):
 
     def _zero(self, node: Node) -> None:
         if node.data.live and self._is_own(node.data):
-            self._each(node.data, lambda i: "zeroinitializer")
+            self._each(node.data, lambda _: _nothing(node.data))
         else:
             super()._zero(node)
 
@@ -97,7 +135,16 @@ class ThreadEmitter(Emitter):
         return self._value(f"load {stored_type(buffer.kind)}, ptr {address}")
 
     def _each(self, target: Buffer, value: Any) -> None:
-        """A loop over the entries of an array."""
+        """Fill an array entry by entry."""
+
+        def one(index: Node) -> None:
+            what, address = value(index), self._address(target, index)
+            self.lines.append(f"  store {stored_type(target.kind)} {what}, ptr {address}")
+
+        self._loop(target.size, one)
+
+    def _loop(self, count: int, body: Any) -> None:
+        """Over the entries of an array."""
         self._n += 1
         n, before = self._n, self._block
         index = Node("index", "i64")
@@ -106,11 +153,9 @@ class ThreadEmitter(Emitter):
         self._label(f"f{n}")
         at = len(self.lines)
         self.lines.append("")
-        what = value(index)
-        address = self._address(target, index)
-        self.lines.append(f"  store {stored_type(target.kind)} {what}, ptr {address}")
+        body(index)
         following = self._value(f"add nuw nsw i64 %i{n}, 1")
-        more = self._value(f"icmp slt i64 {following}, {target.size}")
+        more = self._value(f"icmp slt i64 {following}, {count}")
         self.lines[at] = f"  %i{n} = phi i64 [0, %{before}], [{following}, %{self._block}]"
         self.lines.append(f"  br i1 {more}, label %f{n}, label %e{n}")
         self._label(f"e{n}")
@@ -149,3 +194,22 @@ class ThreadEmitter(Emitter):
                 "!0 = !{}",
             ]
         )
+
+
+def _nothing(buffer: Buffer) -> str:
+    return "0.0" if is_float(buffer.kind) else "0"
+
+
+def _in_routines(block: Block) -> set[Buffer]:
+    """Arrays that routines are called with."""
+    found: set[Buffer] = set()
+    for node in block.code:
+        if node.op == "call":
+            found.update(buffer for buffer, _ in node.data[2])
+        elif node.op == "while":
+            found |= _in_routines(node.data.condition) | _in_routines(node.data.body)
+        elif node.op == "switch":
+            found = found.union(*map(_in_routines, node.data.blocks))
+        elif node.op == "for":
+            found |= _in_routines(node.data.body)
+    return found

@@ -1,7 +1,7 @@
 """What each run of an ensemble has of its own, checked: starts and named parameters.
 
-Either arrays with one row for each run, or a function of the runs' numbers, which is asked for a few
-hundred at a time, so that all of them need not fit into memory.
+Either arrays with one row for each run, or a function of the runs' numbers, which is asked for some
+hundreds at a time, so that all of them need not fit into memory.
 """
 
 from __future__ import annotations
@@ -133,7 +133,9 @@ def checked_batch(
     for name in given:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            remedy = f"Did you mean {near[0]!r}?" if near else f"There are {listed(known) or 'none'}."
+            remedy = (
+                f"Did you mean {near[0]!r}?" if near else f"There are {listed(known) or 'none'}."
+            )
             raise KeyError(f"{OWNER}: the system has no parameter {name!r}. {remedy}")
     shapes = {name: known[name] for name in given}
     values = _values(given, shapes, 1 if callable(parameters) else None)
@@ -154,7 +156,9 @@ def checked_batch(
     if runs is not None:
         lengths["runs"] = runs
     if len(set(lengths.values())) > 1:
-        said = listed(f"{name} has {n}" if name != "runs" else f"runs={n}" for name, n in lengths.items())
+        said = listed(
+            f"{name} has {n}" if name != "runs" else f"runs={n}" for name, n in lengths.items()
+        )
         raise ValueError(f"{OWNER}: the numbers of runs do not agree: {said}. Give equal ones.")
     runs = next(iter(lengths.values()), None)
     if runs is None and (callable(starts) or callable(parameters)):
@@ -168,7 +172,7 @@ def checked_batch(
         )
     if runs == 0:
         raise ValueError(f"{OWNER}: there are no runs, for the batch is empty. Give one at least.")
-    typical = tuple(x if x.ndim == 1 else x[0] for x in (q, v))
+    typical = (q if q.ndim == 1 else q[0]), (v if v.ndim == 1 else v[0])
     sizes = typical[0].size, typical[1].size
     if system.velocity_size(sizes[0]) != sizes[1]:
         raise ValueError(

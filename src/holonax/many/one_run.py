@@ -24,7 +24,7 @@ FITTED = 1e-10  # the largest residual of a start that fits together [m or rad]
 _SLIDING = 1e-9
 
 
-class Plan(NamedTuple):
+class RunPlan(NamedTuple):
     """What is compiled in: the structure of system and methods, what is observed, over each run and
     at each time, and which states are kept: at the times, at the end or none."""
 
@@ -89,7 +89,7 @@ class _Now(NamedTuple):
     observed: tuple[Any, ...]
 
 
-def one_run(plan: Plan, shared: Shared, own: Own) -> Ended:
+def one_run(plan: RunPlan, shared: Shared, own: Own) -> Ended:
     """A run to its end."""
     setup: Setup = Parts.joined(shared.arrays, plan.rest)
     if own.parameters:
@@ -141,12 +141,21 @@ def one_run(plan: Plan, shared: Shared, own: Own) -> Ended:
     kept, seen = rows
     if plan.keeps == "end":
         kept = q, v
-    drift = _residuals(_timed(setup, shared, last), end.loop.t, q, v)
-    counts = end.loop.t, end.code, end.steps, end.rejected
-    return Ended(*kept, *counts, drift, misfit, observed, seen)
+    return Ended(
+        q=kept[0],
+        v=kept[1],
+        t=end.loop.t,
+        code=end.code,
+        steps=end.steps,
+        rejected=end.rejected,
+        drift=_residuals(_timed(setup, shared, last), end.loop.t, q, v),
+        misfit=misfit,
+        observed=observed,
+        seen=seen,
+    )
 
 
-def _row(plan: Plan, shared: Shared, now: _Now) -> Any:
+def _row(plan: RunPlan, shared: Shared, now: _Now) -> Any:
     """What is kept of a state at one of the times; not a number after a failure."""
     good = now.code == 0
     t, q, v = now.loop.t + _origin(shared), now.loop.y[0], now.loop.y[1]
@@ -161,9 +170,7 @@ def _largest(x: Array) -> Array:
 
 def _residuals(system: System, t: Any, q: Array, v: Array) -> Array:
     """The largest of position and of velocity."""
-    return jnp.stack(
-        [_largest(system.constraint(q, t)), _largest(system.constraint_rate(q, v, t))]
-    )
+    return jnp.stack([_largest(system.constraint(q, t)), _largest(system.constraint_rate(q, v, t))])
 
 
 def _settings(shared: Shared, knots: Any, window: Any) -> Settings:
@@ -186,7 +193,7 @@ def _begun(setup: Setup, shared: Shared, piece: Any, t: Any, q: Any, v: Any) -> 
     return jax.tree.map(lambda x: jnp.asarray(x), state)
 
 
-def _one_step(plan: Plan, setup: Setup, settings: Settings, shared: Shared, now: _Now) -> _Now:
+def _one_step(plan: RunPlan, setup: Setup, settings: Settings, shared: Shared, now: _Now) -> _Now:
     """One step, kept or not."""
     loop = Loop(setup, settings)
     t, y, solver, steps = now.loop

@@ -83,8 +83,8 @@ class Ensemble:
     """
 
     t: np.ndarray
-    q: np.ndarray | None
-    v: np.ndarray | None
+    q: Any
+    v: Any
     code: np.ndarray
     ended: np.ndarray
     steps: np.ndarray
@@ -164,7 +164,7 @@ class Collected:
 
     def __init__(self, runs: int, picked: np.ndarray, bands: int):
         self.runs, self._picked = runs, picked
-        self.arrays: dict[str, Any] = {}
+        self.arrays: dict[Any, Any] = {}
         self.observed: tuple[Any, ...] | None = None
         self.bands = [Band() for _ in range(bands)]
 

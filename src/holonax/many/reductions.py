@@ -7,8 +7,10 @@ what it sees at the start and after each step.
 from __future__ import annotations
 
 import abc
+import copy
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -64,8 +66,7 @@ class _Observing(Reduction):
     def named(self, coordinates: Callable[[str], int]) -> Reduction:
         if not isinstance(self.observer, str):
             return self
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__)
+        made = copy.copy(self)
         made.observer = Coordinate(coordinates(self.observer))
         return made
 
@@ -74,13 +75,14 @@ class _Observing(Reduction):
         return jnp.asarray(self.observer(t, q, v), dtype=float)
 
 
-class Coordinate(NamedTuple):
+@dataclass(frozen=True)
+class Coordinate:
     """A coordinate by its number, as an observer."""
 
-    index: int
+    number: int
 
     def __call__(self, t: Any, q: Any, v: Any) -> Any:
-        return q[self.index]
+        return q[self.number]
 
 
 def _where(keep: Any, new: Any, old: Any) -> Any:

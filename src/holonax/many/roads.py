@@ -11,14 +11,14 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import jax
 import numpy as np
 
 from ..compiler.batched import Lanes, Packs
 from .batch import Batch
-from .one_run import Ended, Own, Plan, Shared, one_run
+from .one_run import Ended, Own, RunPlan, Shared, one_run
 
 _SECONDS = 0.1  # that a block takes
 _MOST = 4096  # runs of one, so that few are lost by an interrupt
@@ -27,7 +27,7 @@ _BY_XLA = 256  # runs of a block under XLA
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunsDone:
     """How far an ensemble has come: runs `done` of `runs`, those that `failed`, seconds spent and
     to come."""
 
@@ -89,7 +89,7 @@ class UnderXLA:
 
     least = _BY_XLA
 
-    def __init__(self, plan: Plan, shared: Shared, reason: str):
+    def __init__(self, plan: RunPlan, shared: Shared, reason: str):
         self._reason, self._shared = reason, shared
         self._many = jax.jit(jax.vmap(lambda shared, own: one_run(plan, shared, own), (None, 0)))
 
@@ -107,7 +107,7 @@ class UnderXLA:
         return jax.tree.map(lambda x: np.asarray(x)[:runs], found)
 
 
-def compiled(plan: Plan, known: Lanes, shared: Shared, batch: Batch) -> InLanes:
+def compiled(plan: RunPlan, known: Lanes, shared: Shared, batch: Batch) -> InLanes:
     """The road in lanes; raises `Unsupported`."""
     one = jax.tree.map(lambda x: np.asarray(x, dtype=float)[0], batch.own(0, 1))
     return InLanes(known.program(shared, one), shared)
@@ -163,7 +163,7 @@ def follow(
     road: Road,
     threads: int,
     sink: Callable[[int, Ended], None],
-    report: Callable[[Progress], None] | None,
+    report: Callable[[RunsDone], None] | None,
 ) -> bool:
     """Compute all runs, each block handed to `sink` with the number of its first run; returns
     whether they were interrupted."""
@@ -181,7 +181,7 @@ def follow(
             if report is not None and work.done and now - last > 0.5:
                 last, spent = now, now - began
                 left = spent * (batch.runs / work.done - 1)
-                report(Progress(work.done, batch.runs, work.failed, spent, left))
+                report(RunsDone(work.done, batch.runs, work.failed, spent, left))
     except KeyboardInterrupt:
         interrupted = True
     finally:
