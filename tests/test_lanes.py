@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from jax import lax
 
 import random_programs
-from holonax.compiler.batched import Lanes, host_lanes, packed, unpacked
+from holonax.compiler.batched import Lanes, packed, unpacked
+from holonax.compiler.machine import host_lanes
 from holonax.compiler.operations import Unsupported
 from test_compiler import WAYS, limits
 

@@ -20,16 +20,14 @@ from .._config import refuse_after_fork
 from . import fingerprint, machine, store, trees
 from .executable import Layout
 from .interrupt import compiling, patiently
-from .native import EFFORTS, PATIENCE, SIZES, Cost, _notice, counts
+from .machine import Effort
+from .native import PATIENCE, Cost, _notice, counts
 from .operations import DTYPES, Unsupported
 
-
-def host_lanes() -> int:
-    """How many lanes the vectors of this processor have, for numbers of 64 bits."""
-    features = machine._features()
-    if "+avx512f" in features:
-        return 8
-    return 4 if "+avx" in features else 2
+# How much programs are worked on, up to so many operations, and longer ones: what many runs go
+# through is worth more work than what one does.
+_SIZES = (30_000, 60_000)
+_EFFORTS = (Effort(2, 2), Effort(1, 1), Effort(0, 1))
 
 
 class Packs(NamedTuple):
@@ -107,7 +105,6 @@ class Lanes:
         """The program for arguments like these; `own` those of one run."""
         if machine.binding() is None:
             raise Unsupported("llvmlite is not installed")
-        lanes = lanes or host_lanes()
         leaves, tree = jax.tree.flatten((shared, own))
         number = len(jax.tree.leaves(shared))
         shapes = tuple((np.shape(x), np.result_type(x).str) for x in leaves)
@@ -159,17 +156,19 @@ class Lanes:
         return jax.make_jaxpr(flat, return_shape=True)(*shapes)
 
     @staticmethod
-    def _keep(key: str | None, layout: Layout, shape: Any, code: bytes) -> None:
+    def _keep(key: str | None, layout: Layout, shape: Any, code: bytes, lanes: int = 0) -> None:
         if key is None:
             return
         try:
-            said = {"layout": layout.said(), "tree": trees.described(shape)}
+            said = {"layout": layout.said(), "tree": trees.described(shape), "lanes": lanes}
         except trees.Undescribed:
             return
         store.write(key, said, code)
 
-    def _prepared(self, leaves: Any, tree: Any, number: int, lanes: int, shapes: Any) -> Packs:
-        key = self._key(tree, number, lanes, shapes)
+    def _prepared(
+        self, leaves: Any, tree: Any, number: int, lanes: int | None, shapes: Any
+    ) -> Packs:
+        key = self._key(tree, number, lanes or 0, shapes)
         found = None if key is None else store.read(key)
         if found is not None and "tree" in found[0]:
             said, code = found
@@ -178,20 +177,23 @@ class Lanes:
                 blank = iter([np.zeros(()) for _ in layout.outputs])
                 out = jax.tree.structure(trees.rebuilt(said["tree"], blank))
                 counts.read += 1
-                return Packs(*_loaded(code), layout, lanes, out)
+                return Packs(*_loaded(code), layout, said["lanes"], out)
             except (trees.Undescribed, AttributeError, ImportError, StopIteration):
                 pass
         return self._made(key, leaves, tree, number, lanes)
 
-    def _made(self, key: str | None, leaves: Any, tree: Any, number: int, lanes: int) -> Packs:
+    def _made(
+        self, key: str | None, leaves: Any, tree: Any, number: int, lanes: int | None
+    ) -> Packs:
         from .program import written_in_lanes  # slow to import; not needed for programs on disk
 
         clock = [time.perf_counter()]
         closed, shape = self._traced(leaves, tree)
         clock.append(time.perf_counter())
-        text, layout = written_in_lanes(closed, list(range(number, len(leaves))), lanes)
+        batched = list(range(number, len(leaves)))
+        text, layout, lanes = written_in_lanes(closed, batched, lanes)
         clock.append(time.perf_counter())
-        effort = EFFORTS[bisect.bisect_left(SIZES, layout.operations)]
+        effort = _EFFORTS[bisect.bisect_left(_SIZES, layout.operations)]
         code = patiently(machine.object_code, text, effort)
         loaded = _loaded(code)
         clock.append(time.perf_counter())
@@ -199,7 +201,7 @@ class Lanes:
         counts.operations += layout.operations
         spent = (b - a for a, b in itertools.pairwise(clock))
         counts.programs.append(Cost(self.__name__, layout.operations, *spent))
-        self._keep(key, layout, shape, code)
+        self._keep(key, layout, shape, code, lanes)
         return Packs(*loaded, layout, lanes, jax.tree.structure(shape))
 
     def _key(self, tree: Any, number: int, lanes: int, shapes: Any) -> str | None:

@@ -43,6 +43,15 @@ def _triple() -> str:
     return f"{triple}-elf" if sys.platform == "win32" else triple
 
 
+@cache
+def host_lanes() -> int:
+    """How many numbers of 64 bits a vector of this processor has."""
+    features = _features()
+    if "+avx512f" in features:
+        return 8
+    return 4 if "+avx" in features else 2
+
+
 class Effort(NamedTuple):
     """How much a program is worked on: LLVM's levels for the program, and for its instructions."""
 

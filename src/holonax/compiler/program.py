@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from . import algebra, moving, primitives  # noqa: F401  they register what primitives become
+from . import algebra, lowering, machine, moving, primitives  # noqa: F401  rules register
 from .arrays import SMALL, Stored
 from .executable import Layout
 from .lanes import LaneEmitter
@@ -16,6 +16,7 @@ from .machine import object_code as object_code
 from .operations import Block, Buffer, Node, Unsupported, kind_of
 from .threads import ThreadEmitter
 
+SHORT = 4000  # operations up to which a program is
 MUCH = 2000  # numbers from which on results are written as soon as they are known
 
 
@@ -42,13 +43,22 @@ def written(closed: Any, *, once: bool = True) -> tuple[str, Layout]:
     return text, Layout(made.inputs, made.outputs, emitter.scratch, made.operations)
 
 
-def written_in_lanes(closed: Any, batched: list[int], lanes: int) -> tuple[str, Layout]:
-    """A closed jaxpr of one run in LLVM's language, for `lanes` runs at a time; `batched` are the
-    numbers of the arguments that each run has its own of."""
-    made = lowered(closed, Lowering())
+def written_in_lanes(
+    closed: Any, batched: list[int], lanes: int | None = None
+) -> tuple[str, Layout, int]:
+    """A closed jaxpr of one run in LLVM's language, for many runs at a time, and how many that is:
+    `lanes`, by default what suits the processor. `batched` are the numbers of the arguments that
+    each run has its own of.
+
+    Vectors are many registers, which loops have to hand on: more of these are written out. Short
+    programs take two vectors for each number, so that one is computed while another waits.
+    """
+    made = lowered(closed, Lowering(4 * lowering.UNROLLED))
+    lanes = lanes or machine.host_lanes() * (2 if made.operations <= SHORT else 1)
     sizes = len(made.inputs), len(made.outputs)
     emitter = LaneEmitter(made.main, made.buffers, *sizes, batched, lanes)
-    return emitter.text(), Layout(made.inputs, made.outputs, emitter.scratch, made.operations)
+    layout = Layout(made.inputs, made.outputs, emitter.scratch, made.operations)
+    return emitter.text(), layout, lanes
 
 
 def written_in_threads(closed: Any, batched: list[int]) -> tuple[str, Layout]:
