@@ -55,6 +55,7 @@ from .model import (
     MassProperties,
     Model,
     ModelError,
+    Shape,
     box,
     composite,
     cylinder,
@@ -91,10 +92,11 @@ if TYPE_CHECKING:
         kinematics,
         linearize,
     )
+    from .io import from_sympy
     from .many import Ensemble, ensemble
     from .run.gradients import value_and_gradient
     from .run.trajectory import Trajectory, trajectory
-    from .view import animate, plot
+    from .view import animate, page, plot, show
 
 # Imported when first asked for: a simulation needs none of them, and pays for none.
 _MODULES = ("analysis", "examples", "many", "papers", "study", "view")
@@ -113,7 +115,10 @@ _FROM = {
     "trajectory": "run.trajectory",
     "value_and_gradient": "run.gradients",
     "animate": "view",
+    "from_sympy": "io",
+    "page": "view",
     "plot": "view",
+    "show": "view",
 }
 
 __all__ = [
@@ -168,6 +173,7 @@ __all__ = [
     "Ralston",
     "Rattle",
     "Result",
+    "Shape",
     "StabilizedInvariant",
     "StaggeredPenalty",
     "Start",
@@ -196,16 +202,19 @@ __all__ = [
     "equilibrium",
     "examples",
     "floquet",
+    "from_sympy",
     "inverse_dynamics",
     "kinematics",
     "linearize",
     "many",
     "methods",
+    "page",
     "papers",
     "plot",
     "point_mass",
     "resume",
     "rod",
+    "show",
     "simulate",
     "sphere",
     "study",

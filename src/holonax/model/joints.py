@@ -266,6 +266,8 @@ class Distance(PointJoint):
     distance unless given.
     """
 
+    measures = ("length",)
+
     _: KW_ONLY
     length: float | None = None
 
@@ -296,6 +298,7 @@ class PointOnLine(LineJoint):
     """
 
     kinds = ("spatial",)
+    measures = ("slide",)
 
     @staticmethod
     def residual(a: Any, b: Any, *, p: Any, q: Any, e1: Any, e2: Any) -> Any:
