@@ -531,3 +531,33 @@ def test_a_gpu_that_is_not_there_is_one_sentence():
 def test_codes_have_sentences():
     for name in ("NOT_ASSEMBLED", "TOO_MANY", "INTERRUPTED"):
         assert Failure[name].sentence
+
+
+def test_quantities_of_a_mechanism_are_observed_by_name():
+    """Of each run's own numbers: the force of a spring follows from its stiffness there."""
+    model = hx.Model(gravity=(0.0, 0.0))
+    model.planar_body("block", hx.point_mass(1.0), position=(1.0, 0.0))
+    model.spring_damper("spring", "ground", "block", at=((0, 0), (1, 0)), stiffness=1.0, length=0.5)
+    system, start = model.build()
+    stiffness = np.array([1.0, 4.0, 9.0])
+    result = hx.ensemble(
+        *(system, start),
+        parameters={"spring.stiffness": stiffness},
+        t_end=2.0,
+        dt=1e-3,
+        reduce={
+            "least force": many.Smallest("spring.force"),
+            "speed": many.Largest(lambda t, q, v: jnp.abs(v[0])),
+            "turns": many.FirstPassage("block.position.x", level=0.5),
+        },
+        save="none",
+    )
+    found, rate = result.reduced, np.sqrt(stiffness)
+    np.testing.assert_allclose(found["least force"], -0.5 * stiffness, rtol=1e-6)
+    np.testing.assert_allclose(found["speed"], 0.5 * rate, rtol=1e-6)
+    np.testing.assert_allclose(found["turns"], np.pi / 2 / rate, rtol=1e-6)
+    with pytest.raises(KeyError, match="spring.force"):
+        reduce = {"x": many.Largest("spring.forces")}
+        hx.ensemble(
+            *(system, start), parameters={"block.mass": [1.0]}, t_end=1.0, dt=0.1, reduce=reduce
+        )

@@ -21,8 +21,9 @@ from ..run.scale import absolute
 from ..start.consistent import ConstraintError, Start, check_start, consistent
 from ..system.base import System
 from ..system.clock import Clock
+from ..system.mechanism import Mechanism
 from .batch import OWNER
-from .reductions import Reduction
+from .reductions import Coordinate, Named, Reduction, StepTimes
 
 Save = Literal["times", "end", "none"]
 _LONGEST = 100  # steps that a run has at least, where something depends on the time explicitly
@@ -150,12 +151,15 @@ def checked_reductions(system: System, typical: Any, reduce: Any, t: float) -> d
         )
     names = system.coordinate_names(typical[0].size)
 
-    def index(name: str) -> int:
-        if name not in names:
-            raise KeyError(
-                f"{OWNER}: there is no coordinate {name!r} to observe; there are {listed(names)}."
-            )
-        return names.index(name)
+    def resolved(name: str) -> Any:
+        if name in names:
+            return Coordinate(names.index(name))
+        if isinstance(system, Mechanism):
+            system.named_quantity(OWNER, name)  # refuses what there is not
+            return Named(name)
+        raise KeyError(
+            f"{OWNER}: there is no coordinate {name!r} to observe; there are {listed(names)}."
+        )
 
     out: dict[str, Reduction] = {}
     for name, reduction in reduce.items():
@@ -164,9 +168,9 @@ def checked_reductions(system: System, typical: Any, reduce: Any, t: float) -> d
                 f"{OWNER}: reduce[{name!r}]={shown(reduction)} is not a reduction. Give one such "
                 "as hx.many.Largest(...), hx.many.FirstPassage(...) or hx.many.Bands(...)."
             )
-        made = reduction.named(index)
+        made = reduction.named(resolved)
         try:
-            jax.eval_shape(partial(_tried, made, t), *typical)
+            jax.eval_shape(partial(_tried, made, system, t), *typical)
         except Exception as error:
             raise ValueError(
                 f"{OWNER}: reduce[{name!r}] cannot be computed: {explained(error)} Its functions "
@@ -187,7 +191,7 @@ def reporter(progress: Any) -> Any:
     return progress
 
 
-def _tried(reduction: Reduction, t: float, q: Any, v: Any) -> Any:
+def _tried(reduction: Reduction, system: System, t: float, q: Any, v: Any) -> Any:
     """A reduction over one step, to see whether it can be computed."""
-    seen = reduction.first(t, q, v)
-    return reduction.result(reduction.after(seen, True, t, t, q, v), t)
+    seen = reduction.first(system, t, q, v)
+    return reduction.result(reduction.after(system, seen, True, StepTimes(t, t), q, v), t)

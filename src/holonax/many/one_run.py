@@ -16,7 +16,7 @@ from .._parts import Parts
 from ..run.loop import Loop, LoopState, Settings, Setup, begun
 from ..run.status import Failure
 from ..system.base import System
-from .reductions import Reduction
+from .reductions import Reduction, StepTimes, observed
 
 _ITERATIONS = 50  # of Newton's method for the assembly
 FITTED = 1e-10  # the largest residual of a start that fits together [m or rad]
@@ -103,11 +103,11 @@ def one_run(plan: RunPlan, shared: Shared, own: Own) -> Ended:
     )
     q, v, misfit = fitted(_timed(setup, shared, begin), t0, q, v)
     now = _begun(setup, shared, begin, t0, q, v)
-    values = tuple(r.first(t0 + _origin(shared), q, v) for r in plan.reductions)
+    values = tuple(r.first(setup.system, t0 + _origin(shared), q, v) for r in plan.reductions)
     code = jnp.where(misfit[0] == 0, 0, int(Failure.NOT_ASSEMBLED))
     none = jnp.asarray(0)
     state = _Now(now, code, none, none, values)
-    first = _row(plan, shared, state)
+    first = _row(plan, setup.system, shared, state)
 
     def along(now: _Now, piece: Any) -> tuple[_Now, Any]:
         knots, window, fresh = piece
@@ -128,12 +128,12 @@ def one_run(plan: RunPlan, shared: Shared, own: Own) -> Ended:
             return _one_step(plan, setup, settings, shared, now)
 
         now = lax.while_loop(going, step, now)
-        return now, _row(plan, shared, now)
+        return now, _row(plan, setup.system, shared, now)
 
     knots = jnp.stack([shared.times[:-1], shared.times[1:]], axis=1)
     end, rows = lax.scan(along, state, (knots, shared.windows, shared.fresh))
     rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
-    observed = tuple(
+    values = tuple(
         r.result(x, end.loop.t + _origin(shared))
         for r, x in zip(plan.reductions, end.observed, strict=True)
     )
@@ -150,17 +150,17 @@ def one_run(plan: RunPlan, shared: Shared, own: Own) -> Ended:
         rejected=end.rejected,
         drift=_residuals(_timed(setup, shared, last), end.loop.t, q, v),
         misfit=misfit,
-        observed=observed,
+        observed=values,
         seen=seen,
     )
 
 
-def _row(plan: RunPlan, shared: Shared, now: _Now) -> Any:
+def _row(plan: RunPlan, system: System, shared: Shared, now: _Now) -> Any:
     """What is kept of a state at one of the times; not a number after a failure."""
     good = now.code == 0
     t, q, v = now.loop.t + _origin(shared), now.loop.y[0], now.loop.y[1]
     states = (q, v) if plan.keeps == "times" else (None, None)
-    seen = tuple(jnp.asarray(f(t, q, v), dtype=float) for f in plan.observers)
+    seen = tuple(observed(x, system, t, q, v) for x in plan.observers)
     return jax.tree.map(lambda x: jnp.where(good, x, jnp.nan), (states, seen))
 
 
@@ -217,12 +217,13 @@ def _one_step(plan: RunPlan, setup: Setup, settings: Settings, shared: Shared, n
     code = jnp.where(keep & (steps.end >= settings.knots[1]), 0, code)
     t1 = jnp.where(keep, steps.end, t)
     origin = _origin(shared)
-    observed = tuple(
-        r.after(x, keep, t + origin, t1 + origin, y[0], y[1])
+    times = StepTimes(t + origin, t1 + origin)
+    values = tuple(
+        r.after(setup.system, x, keep, times, y[0], y[1])
         for r, x in zip(plan.reductions, now.observed, strict=True)
     )
     state = LoopState(t1, y, solver, steps._replace(end=judged.end, rule=judged.state))
-    return _Now(state, code, taken, now.rejected + ~keep, observed)
+    return _Now(state, code, taken, now.rejected + ~keep, values)
 
 
 def fitted(system: System, t: Any, q: Array, v: Array) -> tuple[Array, Array, Array]:

@@ -1,7 +1,7 @@
 """What is observed of each run on the way, so that its states need not be kept.
 
-An observer is a function of (t, q, v), or the name of a coordinate. A reduction makes one value of
-what it sees at the start and after each step.
+An observer is a function of (t, q, v), or the name of a quantity or coordinate. A reduction makes
+one value of what it sees at the start and after each step.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import abc
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,23 +23,30 @@ from .._numbers import finite_number
 Observer = Callable[[Any, Any, Any], Any] | str
 
 
+class StepTimes(NamedTuple):
+    """When a step has begun and ended [s]."""
+
+    begin: Any
+    end: Any
+
+
 class Reduction(abc.ABC):
     """One value, or a few, of a whole run."""
 
     @abc.abstractmethod
-    def first(self, t: Any, q: Any, v: Any) -> Any:
+    def first(self, system: Any, t: Any, q: Any, v: Any) -> Any:
         """What is remembered at the start."""
 
     @abc.abstractmethod
-    def after(self, seen: Any, keep: Any, t0: Any, t1: Any, q: Any, v: Any) -> Any:
-        """What is remembered after a step from t0 to (t1, q, v), where it is kept."""
+    def after(self, system: Any, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
+        """What is remembered after a step to the state (q, v), where it is kept."""
 
     @abc.abstractmethod
     def result(self, seen: Any, t: Any) -> Any:
         """What is returned for a run that has come to the time t."""
 
-    def named(self, coordinates: Callable[[str], int]) -> Reduction:
-        """The same with the names of coordinates as their numbers."""
+    def named(self, resolved: Callable[[str], Any]) -> Reduction:
+        """The same, with an observer for the name of one."""
         return self
 
 
@@ -50,7 +57,7 @@ class _Observing(Reduction):
         if not callable(observer) and not isinstance(observer, str):
             raise TypeError(
                 f"{type(self).__name__}: {shown(observer)} is no observer. Give a function of "
-                "(t, q, v), or the name of a coordinate such as 'crank.angle'."
+                "(t, q, v), or the name of a quantity such as 'crank.angle'."
             )
         self.observer: Any = observer
 
@@ -63,16 +70,16 @@ class _Observing(Reduction):
     def __hash__(self) -> int:
         return hash(self._key())
 
-    def named(self, coordinates: Callable[[str], int]) -> Reduction:
+    def named(self, resolved: Callable[[str], Any]) -> Reduction:
         if not isinstance(self.observer, str):
             return self
         made = copy.copy(self)
-        made.observer = Coordinate(coordinates(self.observer))
+        made.observer = resolved(self.observer)
         return made
 
-    def see(self, t: Any, q: Any, v: Any) -> Any:
+    def see(self, system: Any, t: Any, q: Any, v: Any) -> Any:
         """The observed value."""
-        return jnp.asarray(self.observer(t, q, v), dtype=float)
+        return observed(self.observer, system, t, q, v)
 
 
 @dataclass(frozen=True)
@@ -85,6 +92,19 @@ class Coordinate:
         return q[self.number]
 
 
+@dataclass(frozen=True)
+class Named:
+    """A quantity of a mechanism by its name; that of a run follows from the run's own numbers."""
+
+    name: str
+
+
+def observed(observer: Any, system: Any, t: Any, q: Any, v: Any) -> Any:
+    """What an observer sees of a state."""
+    function = system.quantity(observer.name) if isinstance(observer, Named) else observer
+    return jnp.asarray(function(t, q, v), dtype=float)
+
+
 def _where(keep: Any, new: Any, old: Any) -> Any:
     return jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, old)
 
@@ -93,11 +113,11 @@ def _where(keep: Any, new: Any, old: Any) -> Any:
 class Largest(_Observing):
     """The largest value at the start and after each step, entry by entry."""
 
-    def first(self, t: Any, q: Any, v: Any) -> Any:
-        return self.see(t, q, v)
+    def first(self, system: Any, t: Any, q: Any, v: Any) -> Any:
+        return self.see(system, t, q, v)
 
-    def after(self, seen: Any, keep: Any, t0: Any, t1: Any, q: Any, v: Any) -> Any:
-        return _where(keep, jnp.maximum(seen, self.see(t1, q, v)), seen)
+    def after(self, system: Any, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
+        return _where(keep, jnp.maximum(seen, self.see(system, step.end, q, v)), seen)
 
     def result(self, seen: Any, t: Any) -> Any:
         return seen
@@ -107,11 +127,11 @@ class Largest(_Observing):
 class Smallest(_Observing):
     """The smallest value at the start and after each step, entry by entry."""
 
-    def first(self, t: Any, q: Any, v: Any) -> Any:
-        return self.see(t, q, v)
+    def first(self, system: Any, t: Any, q: Any, v: Any) -> Any:
+        return self.see(system, t, q, v)
 
-    def after(self, seen: Any, keep: Any, t0: Any, t1: Any, q: Any, v: Any) -> Any:
-        return _where(keep, jnp.minimum(seen, self.see(t1, q, v)), seen)
+    def after(self, system: Any, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
+        return _where(keep, jnp.minimum(seen, self.see(system, step.end, q, v)), seen)
 
     def result(self, seen: Any, t: Any) -> Any:
         return seen
@@ -121,14 +141,14 @@ class Smallest(_Observing):
 class Mean(_Observing):
     """The mean over the time, by the trapezoidal rule over the steps."""
 
-    def first(self, t: Any, q: Any, v: Any) -> Any:
-        x = self.see(t, q, v)
+    def first(self, system: Any, t: Any, q: Any, v: Any) -> Any:
+        x = self.see(system, t, q, v)
         return jnp.asarray(t, dtype=float), x, jnp.zeros_like(x)
 
-    def after(self, seen: Any, keep: Any, t0: Any, t1: Any, q: Any, v: Any) -> Any:
+    def after(self, system: Any, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
         begin, last, total = seen
-        x = self.see(t1, q, v)
-        return _where(keep, (begin, x, total + 0.5 * (t1 - t0) * (last + x)), seen)
+        x = self.see(system, step.end, q, v)
+        return _where(keep, (begin, x, total + 0.5 * (step.end - step.begin) * (last + x)), seen)
 
     def result(self, seen: Any, t: Any) -> Any:
         begin, last, total = seen
@@ -148,19 +168,21 @@ class FirstPassage(_Observing):
     def _key(self) -> Any:
         return type(self), self.observer, self.level
 
-    def _off(self, t: Any, q: Any, v: Any) -> Any:
-        return self.see(t, q, v) - self.level
+    def _off(self, system: Any, t: Any, q: Any, v: Any) -> Any:
+        return self.see(system, t, q, v) - self.level
 
-    def first(self, t: Any, q: Any, v: Any) -> Any:
-        x = self._off(t, q, v)
+    def first(self, system: Any, t: Any, q: Any, v: Any) -> Any:
+        x = self._off(system, t, q, v)
         return x, jnp.where(x == 0, t, jnp.nan)
 
-    def after(self, seen: Any, keep: Any, t0: Any, t1: Any, q: Any, v: Any) -> Any:
+    def after(self, system: Any, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
         last, found = seen
-        x = self._off(t1, q, v)
+        x = self._off(system, step.end, q, v)
         crossed = (last * x <= 0) & (last != x)
         share = last / jnp.where(crossed, last - x, 1.0)
-        found = jnp.where(jnp.isnan(found) & crossed, t0 + share * (t1 - t0), found)
+        found = jnp.where(
+            jnp.isnan(found) & crossed, step.begin + share * (step.end - step.begin), found
+        )
         return _where(keep, (x, found), seen)
 
     def result(self, seen: Any, t: Any) -> Any:
@@ -172,10 +194,10 @@ class Bands(_Observing):
     """What a value was over all runs at each of the times: their mean, standard deviation, smallest
     and largest value. Runs are added up as they come, and those that have failed left out."""
 
-    def first(self, t: Any, q: Any, v: Any) -> Any:
-        return self.see(t, q, v)
+    def first(self, system: Any, t: Any, q: Any, v: Any) -> Any:
+        return self.see(system, t, q, v)
 
-    def after(self, seen: Any, keep: Any, t0: Any, t1: Any, q: Any, v: Any) -> Any:
+    def after(self, system: Any, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
         return seen
 
     def result(self, seen: Any, t: Any) -> Any:
@@ -205,11 +227,11 @@ class Fold(Reduction):
     def __hash__(self) -> int:
         return hash(self.functions)
 
-    def first(self, t: Any, q: Any, v: Any) -> Any:
+    def first(self, system: Any, t: Any, q: Any, v: Any) -> Any:
         return jax.tree.map(_number, self.functions[0](t, q, v))
 
-    def after(self, seen: Any, keep: Any, t0: Any, t1: Any, q: Any, v: Any) -> Any:
-        return _where(keep, jax.tree.map(_number, self.functions[1](seen, t0, t1, q, v)), seen)
+    def after(self, system: Any, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
+        return _where(keep, jax.tree.map(_number, self.functions[1](seen, *step, q, v)), seen)
 
     def result(self, seen: Any, t: Any) -> Any:
         finish = self.functions[2]
