@@ -23,13 +23,13 @@ from ..system.base import System
 from ..system.clock import Clock
 from ..system.mechanism import Mechanism
 from .batch import OWNER
-from .reductions import Coordinate, Named, Reduction, StepTimes
+from .reductions import Coordinate, Moving, Named, Reduction, StepTimes
 
 Save = Literal["times", "end", "none"]
 _LONGEST = 100  # steps that a run has at least, where something depends on the time explicitly
 
 
-def known_start(system: System, typical: Any, start: Start | None) -> Start | None:
+def known_start(system: System, typical: Any, start: Start | None, t: float) -> Start | None:
     """A consistent start that tells of redundant constraints and of the mechanism's size; None
     where that of the first run cannot be found: then each run says so itself."""
     if start is not None:
@@ -38,17 +38,17 @@ def known_start(system: System, typical: Any, start: Start | None) -> Start | No
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return consistent(system, *typical)
+            return consistent(system, *typical, t=float(t))
     except ConstraintError:
         return None
 
 
-def grid_of(t0: float, t_end: Any, times: Any, save: Any) -> tuple[np.ndarray, Save]:
+def grid_of(start: Start | None, t_end: Any, times: Any, save: Any) -> tuple[np.ndarray, Save]:
     """The times to keep, from the start on, and which states."""
     if (t_end is None) == (times is None):
         raise ValueError(f"{OWNER}: give t_end [s], or the times [s] at which to keep states.")
     if times is None:
-        end = finite_number(OWNER, "t_end", t_end)
+        t0, end = 0.0 if start is None else start.t, finite_number(OWNER, "t_end", t_end)
         if end <= t0:
             raise ValueError(
                 f"{OWNER}: t_end={end} s is not after the start, t={t0} s. Give a later end."
@@ -56,10 +56,12 @@ def grid_of(t0: float, t_end: Any, times: Any, save: Any) -> tuple[np.ndarray, S
         grid = np.array([t0, end])
     else:
         grid = array(OWNER, "times", times, (None,))
-        if grid.size < 2 or not np.all(np.diff(grid) > 0) or grid[0] != t0:
+        elsewhere = start is not None and grid.size > 0 and grid[0] != start.t
+        if grid.size < 2 or not np.all(np.diff(grid) > 0) or elsewhere:
+            when = "" if start is None else f", {start.t} s"
             raise ValueError(
                 f"{OWNER}: times={shown(times)} must be two or more increasing times [s], the "
-                f"first of which is that of the start, {t0} s."
+                f"first of which is that of the start{when}."
             )
     chosen = ("end" if times is None else "times") if save is None else save
     return grid, choice(OWNER, "save", chosen, ("times", "end", "none"))
@@ -193,5 +195,6 @@ def reporter(progress: Any) -> Any:
 
 def _tried(reduction: Reduction, system: System, t: float, q: Any, v: Any) -> Any:
     """A reduction over one step, to see whether it can be computed."""
-    seen = reduction.first(system, t, q, v)
-    return reduction.result(reduction.after(system, seen, True, StepTimes(t, t), q, v), t)
+    moving = Moving(system, lambda t, q, v: (v, v))
+    seen = reduction.first(moving, t, q, v)
+    return reduction.result(reduction.after(moving, seen, True, StepTimes(t, t), q, v), t)

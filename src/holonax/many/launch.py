@@ -14,30 +14,20 @@ from jax.core import Tracer
 from .._arguments import checked_call, choice
 from .._config import check_precision
 from .._numbers import count
-from .._parts import Parts
 from ..compiler import counts
 from ..compiler.batched import Lanes
 from ..compiler.operations import Unsupported
 from ..formulation import Formulation
-from ..run.loop import Setup
 from ..run.simulate import simulate
 from ..start.consistent import consistent
 from ..system.base import System, check_system
-from .asked import (
-    Save,
-    checked_reductions,
-    grid_of,
-    known_start,
-    pair_of,
-    pieces_of,
-    reporter,
-    steps_of,
-)
-from .batch import OWNER, Batch, checked_batch
-from .one_run import RunPlan, Shared, one_run
+from .asked import Save, reporter
+from .batch import OWNER
+from .one_run import one_run
 from .outcomes import Collected, Ensemble
-from .reductions import Bands, Reduction
+from .reductions import Reduction
 from .roads import Road, RunsDone, UnderXLA, compiled, cores, follow
+from .task import Task, task_of
 
 
 @checked_call
@@ -104,48 +94,39 @@ def ensemble(
             f"{OWNER} drives runs from the host and takes no traced values. Inside of jit, grad or "
             "vmap use jax.vmap of a function of hx.trajectory."
         )
-    batch, typical, start = checked_batch(system, starts, parameters, runs)
-    start = known_start(system, typical, start)
-    t0 = 0.0 if start is None else start.t
-    grid, save = grid_of(t0, t_end, times, save)
-    formulation, integrator = pair_of(formulation, integrator, dt, rtol)
-    if start is not None and start.redundant:
-        if formulation.kind in ("dae", "index3"):
-            raise ValueError(
-                f"{OWNER}: {type(formulation).__name__} solves for the multipliers of all "
-                "constraints, which redundant ones leave undetermined. Remove those, or use "
-                'PostStabilized("both").'
-            )
-        system = system.with_redundant_constraints()
-    numbers, tolerance, control = steps_of(system, start, typical, grid, dt, rtol, atol)
-    reductions = checked_reductions(system, typical, reduce, grid[0])
-    setup = Setup(system, formulation, integrator, control, ())
-    parts = Parts.of(setup)
-    clock, ticks, picked, windows, fresh = pieces_of(system, grid, numbers, tolerance)
-    shared = Shared(
-        *(tuple(np.asarray(x) for x in parts.arrays), ticks, windows, fresh, numbers, tolerance),
-        *(np.asarray(count(OWNER, "max_steps", max_steps)), *typical),
+    task = task_of(
+        *(system, starts, parameters, runs, t_end, times, save, dt, rtol, atol),
+        *(formulation, integrator, reduce, max_steps),
     )
-    over_runs = {k: r for k, r in reductions.items() if isinstance(r, Bands)}
-    over_time = {k: r for k, r in reductions.items() if k not in over_runs}
-    observers = tuple(r.observer for r in over_runs.values())
-    plan = RunPlan(parts.rest, tuple(over_time.values()), observers, save)
     threads = cores() if threads is None else count(OWNER, "threads", threads)
-    road, threads = _road(choice(OWNER, "device", device, _DEVICES), plan, shared, batch, threads)
+    report = reporter(progress)
+    road, threads = _road(choice(OWNER, "device", device, _DEVICES), task, threads)
     ready = time.perf_counter()
-    found = Collected(batch.runs, picked, len(over_runs))
-    interrupted = follow(batch, road, threads, found.add, reporter(progress))
-    spent = time.perf_counter() - ready
+    found = Collected(task.batch.runs, task.picked, len(task.over_runs))
+    interrupted = follow(task.batch, road, threads, found.add, report)
     if "code" not in found.arrays:
         raise KeyboardInterrupt(f"{OWNER} was interrupted before any run was finished.")
-    reduced = {name: found.value(("observed", k)) for k, name in enumerate(over_time)}
-    reduced |= {name: band.finish() for name, band in zip(over_runs, found.bands, strict=True)}
+    stats = {
+        "steps": int(found.arrays["steps"].sum()),
+        "run_time": time.perf_counter() - ready,
+        "compile_time": ready - began,
+        "method": task.described(),
+        "interrupted": interrupted,
+        "threads": threads,
+    }
+    said = road.description + (f", {threads} threads" if threads > 1 else "")
+    return _result(task, found, said, stats)
+
+
+def _result(task: Task, found: Collected, road: str, stats: dict[str, Any]) -> Ensemble:
+    """What the runs have computed."""
     arrays = found.arrays
-    ended = clock.time(arrays["t"])
-    method = f"{type(integrator).__name__} with {type(formulation).__name__}"
-    step = f"dt = {dt:g} s" if rtol is None else f"rtol = {rtol:g}"
+    reduced = {name: found.value(("observed", k)) for k, name in enumerate(task.over_time)}
+    bands = zip(task.over_runs, found.bands, strict=True)
+    reduced |= {name: band.finish() for name, band in bands}
+    ended = task.clock.time(arrays["t"])
     return Ensemble(
-        t=ended if save != "times" else grid,
+        t=ended if task.plan.keeps != "times" else task.grid,
         q=arrays.get("q"),
         v=arrays.get("v"),
         code=arrays["code"],
@@ -153,20 +134,13 @@ def ensemble(
         steps=arrays["steps"],
         rejected=arrays["rejected"],
         drift=arrays["drift"],
-        reduced={name: reduced[name] for name in reductions},
-        road=road.description + (f", {threads} threads" if threads > 1 else ""),
-        stats={
-            "steps": int(arrays["steps"].sum()),
-            "run_time": spent,
-            "compile_time": ready - began,
-            "method": f"{method}, {step}",
-            "interrupted": interrupted,
-            "threads": threads,
-        },
-        t_end=float(grid[-1]),
-        rows=_row_names(system, typical),
+        reduced={name: reduced[name] for name in task.reductions},
+        road=road,
+        stats=stats,
+        t_end=float(task.grid[-1]),
+        rows=_row_names(task.setup.system, task.typical),
         misfit=arrays["misfit"],
-        again=partial(_again, system, batch, typical, t0, grid, dt, rtol, atol, setup),
+        again=partial(_again, task),
     )
 
 
@@ -174,7 +148,7 @@ _DEVICES = ("auto", "cpu", "gpu")
 
 
 @lru_cache(maxsize=64)
-def _known_lanes(plan: Hashable) -> Lanes:
+def known_lanes(plan: Hashable) -> Lanes:
     """The function of one run, compiled once for each structure."""
 
     def run(shared: Any, own: Any) -> Any:
@@ -183,15 +157,15 @@ def _known_lanes(plan: Hashable) -> Lanes:
     return Lanes(run)
 
 
-def _road(
-    device: str, plan: RunPlan, shared: Shared, batch: Batch, threads: int
-) -> tuple[Road, int]:
+def _road(device: str, task: Task, threads: int) -> tuple[Road, int]:
+    """How the runs are computed, and by how many threads."""
+    plan, shared, known = task.plan, task.shared, known_lanes(task.plan)
     if device == "gpu":
         from .gpu import OnGPU
 
-        return OnGPU(_known_lanes(plan), shared, batch), 1
+        return OnGPU(known, shared, task.batch), 1
     try:
-        return compiled(plan, _known_lanes(plan), shared, batch), threads
+        return compiled(known, shared, task.batch), threads
     except Unsupported as reason:
         counts.left_to_xla.append((OWNER, str(reason)))
         return UnderXLA(plan, shared, str(reason)), 1
@@ -203,24 +177,12 @@ def _row_names(system: System, typical: Any) -> tuple[str, ...]:
     return tuple(system.constraint_names(int(shape.shape[0])))
 
 
-def _again(
-    system: System,
-    batch: Batch,
-    typical: Any,
-    t0: float,
-    grid: np.ndarray,
-    dt: Any,
-    rtol: Any,
-    atol: Any,
-    setup: Setup,
-    number: int,
-    options: dict[str, Any],
-) -> Any:
+def _again(task: Task, number: int, options: dict[str, Any]) -> Any:
     """One run by `simulate`."""
-    own = jax.tree.map(lambda x: x[0], batch.own(number, number + 1))
+    own = jax.tree.map(lambda x: x[0], task.batch.own(number, number + 1))
+    system, formulation, integrator = task.setup[:3]
     changed = system.with_parameters(own.parameters) if own.parameters else system
-    q, v = (typical[0], typical[1]) if own.q is None else (own.q, own.v)
-    start = consistent(changed, q, v, t=t0)
-    given = {"dt": dt, "rtol": rtol, "atol": atol, "formulation": setup.formulation}
-    given |= {"integrator": setup.integrator, **options}
-    return simulate(changed, start, float(grid[-1]), **given)
+    q, v = task.typical if own.q is None else (own.q, own.v)
+    start = consistent(changed, q, v, t=float(task.grid[0]))
+    given = {**task.steps, "formulation": formulation, "integrator": integrator, **options}
+    return simulate(changed, start, float(task.grid[-1]), **given)

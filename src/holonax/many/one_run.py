@@ -16,7 +16,7 @@ from .._parts import Parts
 from ..run.loop import Loop, LoopState, Settings, Setup, begun
 from ..run.status import Failure
 from ..system.base import System
-from .reductions import Reduction, StepTimes, observed
+from .reductions import Moving, Reduction, StepTimes, observed
 
 _ITERATIONS = 50  # of Newton's method for the assembly
 FITTED = 1e-10  # the largest residual of a start that fits together [m or rad]
@@ -103,7 +103,8 @@ def one_run(plan: RunPlan, shared: Shared, own: Own) -> Ended:
     )
     q, v, misfit = fitted(_timed(setup, shared, begin), t0, q, v)
     now = _begun(setup, shared, begin, t0, q, v)
-    values = tuple(r.first(setup.system, t0 + _origin(shared), q, v) for r in plan.reductions)
+    moving = _moving(setup, _settings(shared, *begin), shared)
+    values = tuple(r.first(moving, t0 + _origin(shared), q, v) for r in plan.reductions)
     code = jnp.where(misfit[0] == 0, 0, int(Failure.NOT_ASSEMBLED))
     none = jnp.asarray(0)
     state = _Now(now, code, none, none, values)
@@ -187,6 +188,19 @@ def _timed(setup: Setup, shared: Shared, piece: Any) -> System:
     return Loop(setup, _settings(shared, *piece)).context.system
 
 
+def _moving(setup: Setup, settings: Settings, shared: Shared) -> Moving:
+    """The system and its rates, for those who observe it."""
+    loop = Loop(setup, settings)
+    solver = loop.solver
+
+    def rates(t: Any, q: Any, v: Any) -> Any:
+        ticks = t - _origin(shared)
+        context = solver._context(loop.context, ticks, ticks + loop.context.dt, (q, v), None)
+        return setup.formulation.rates(context, ticks, (q, v))
+
+    return Moving(setup.system, rates)
+
+
 def _begun(setup: Setup, shared: Shared, piece: Any, t: Any, q: Any, v: Any) -> LoopState:
     state = begun(Loop(setup, _settings(shared, *piece)), setup, jnp.asarray(t), q, v)
     # the same types as after a step, as a loop needs them
@@ -218,8 +232,9 @@ def _one_step(plan: RunPlan, setup: Setup, settings: Settings, shared: Shared, n
     t1 = jnp.where(keep, steps.end, t)
     origin = _origin(shared)
     times = StepTimes(t + origin, t1 + origin)
+    moving = _moving(setup, settings, shared)
     values = tuple(
-        r.after(setup.system, x, keep, times, y[0], y[1])
+        r.after(moving, x, keep, times, y[0], y[1])
         for r, x in zip(plan.reductions, now.observed, strict=True)
     )
     state = LoopState(t1, y, solver, steps._replace(end=judged.end, rule=judged.state))

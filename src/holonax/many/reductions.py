@@ -23,6 +23,13 @@ from .._numbers import finite_number
 Observer = Callable[[Any, Any, Any], Any] | str
 
 
+class Moving(NamedTuple):
+    """What moves: the system of a run, and the rates (of position, of velocity) at (t, q, v)."""
+
+    system: Any
+    rates: Callable[[Any, Any, Any], Any]
+
+
 class StepTimes(NamedTuple):
     """When a step has begun and ended [s]."""
 
@@ -34,11 +41,11 @@ class Reduction(abc.ABC):
     """One value, or a few, of a whole run."""
 
     @abc.abstractmethod
-    def first(self, system: Any, t: Any, q: Any, v: Any) -> Any:
+    def first(self, moving: Moving, t: Any, q: Any, v: Any) -> Any:
         """What is remembered at the start."""
 
     @abc.abstractmethod
-    def after(self, system: Any, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
+    def after(self, moving: Moving, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
         """What is remembered after a step to the state (q, v), where it is kept."""
 
     @abc.abstractmethod
@@ -77,9 +84,9 @@ class _Observing(Reduction):
         made.observer = resolved(self.observer)
         return made
 
-    def see(self, system: Any, t: Any, q: Any, v: Any) -> Any:
+    def see(self, moving: Moving, t: Any, q: Any, v: Any) -> Any:
         """The observed value."""
-        return observed(self.observer, system, t, q, v)
+        return observed(self.observer, moving.system, t, q, v)
 
 
 @dataclass(frozen=True)
@@ -113,11 +120,11 @@ def _where(keep: Any, new: Any, old: Any) -> Any:
 class Largest(_Observing):
     """The largest value at the start and after each step, entry by entry."""
 
-    def first(self, system: Any, t: Any, q: Any, v: Any) -> Any:
-        return self.see(system, t, q, v)
+    def first(self, moving: Moving, t: Any, q: Any, v: Any) -> Any:
+        return self.see(moving, t, q, v)
 
-    def after(self, system: Any, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
-        return _where(keep, jnp.maximum(seen, self.see(system, step.end, q, v)), seen)
+    def after(self, moving: Moving, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
+        return _where(keep, jnp.maximum(seen, self.see(moving, step.end, q, v)), seen)
 
     def result(self, seen: Any, t: Any) -> Any:
         return seen
@@ -127,11 +134,11 @@ class Largest(_Observing):
 class Smallest(_Observing):
     """The smallest value at the start and after each step, entry by entry."""
 
-    def first(self, system: Any, t: Any, q: Any, v: Any) -> Any:
-        return self.see(system, t, q, v)
+    def first(self, moving: Moving, t: Any, q: Any, v: Any) -> Any:
+        return self.see(moving, t, q, v)
 
-    def after(self, system: Any, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
-        return _where(keep, jnp.minimum(seen, self.see(system, step.end, q, v)), seen)
+    def after(self, moving: Moving, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
+        return _where(keep, jnp.minimum(seen, self.see(moving, step.end, q, v)), seen)
 
     def result(self, seen: Any, t: Any) -> Any:
         return seen
@@ -141,13 +148,13 @@ class Smallest(_Observing):
 class Mean(_Observing):
     """The mean over the time, by the trapezoidal rule over the steps."""
 
-    def first(self, system: Any, t: Any, q: Any, v: Any) -> Any:
-        x = self.see(system, t, q, v)
+    def first(self, moving: Moving, t: Any, q: Any, v: Any) -> Any:
+        x = self.see(moving, t, q, v)
         return jnp.asarray(t, dtype=float), x, jnp.zeros_like(x)
 
-    def after(self, system: Any, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
+    def after(self, moving: Moving, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
         begin, last, total = seen
-        x = self.see(system, step.end, q, v)
+        x = self.see(moving, step.end, q, v)
         return _where(keep, (begin, x, total + 0.5 * (step.end - step.begin) * (last + x)), seen)
 
     def result(self, seen: Any, t: Any) -> Any:
@@ -159,7 +166,10 @@ class Mean(_Observing):
 @checked_class
 class FirstPassage(_Observing):
     """The time [s] at which a value first comes to `level`, from below or above; NaN if it never
-    does. Between steps the value is taken to be a straight line."""
+    does.
+
+    In the step in which it does, the value is the cubic that has its values and rates at both ends.
+    """
 
     def __init__(self, observer: Observer, level: float = 0.0):
         super().__init__(observer)
@@ -168,25 +178,58 @@ class FirstPassage(_Observing):
     def _key(self) -> Any:
         return type(self), self.observer, self.level
 
-    def _off(self, system: Any, t: Any, q: Any, v: Any) -> Any:
-        return self.see(system, t, q, v) - self.level
+    def _off(self, moving: Moving, t: Any, q: Any, v: Any) -> Any:
+        return self.see(moving, t, q, v) - self.level
 
-    def first(self, system: Any, t: Any, q: Any, v: Any) -> Any:
-        x = self._off(system, t, q, v)
-        return x, jnp.where(x == 0, t, jnp.nan)
+    def first(self, moving: Moving, t: Any, q: Any, v: Any) -> Any:
+        x = self._off(moving, t, q, v)
+        return x, jnp.where(x == 0, t, jnp.nan), q, v
 
-    def after(self, system: Any, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
-        last, found = seen
-        x = self._off(system, step.end, q, v)
-        crossed = (last * x <= 0) & (last != x)
-        share = last / jnp.where(crossed, last - x, 1.0)
-        found = jnp.where(
-            jnp.isnan(found) & crossed, step.begin + share * (step.end - step.begin), found
-        )
-        return _where(keep, (x, found), seen)
+    def after(self, moving: Moving, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
+        last, found, q0, v0 = seen
+        x = self._off(moving, step.end, q, v)
+        new = jnp.isnan(found) & (last * x <= 0) & (last != x)
+        span = step.end - step.begin
+
+        def within() -> Any:
+            """The share of the step."""
+            begin = span * self._rate(moving, step.begin, q0, v0)
+            end = span * self._rate(moving, step.end, q, v)
+
+            def halved(_: Any, bounds: Any) -> Any:
+                low, high = bounds
+                s = (low + high) / 2
+                there = _cubic(s, last, x, begin, end)
+                before = (there * last > 0) & (there != 0)
+                return jnp.where(before, s, low), jnp.where(before, high, s)
+
+            bounds = jnp.zeros_like(x), jnp.ones_like(x)
+            return jax.lax.fori_loop(0, 50, halved, bounds)[1]
+
+        share = jax.lax.cond(jnp.any(new & keep), within, lambda: jnp.ones_like(x))
+        found = jnp.where(new, step.begin + share * span, found)
+        return _where(keep, (x, found, q, v), seen)
+
+    def _rate(self, moving: Moving, t: Any, q: Any, v: Any) -> Any:
+        """How fast the value changes."""
+        velocity, acceleration = moving.rates(t, q, v)
+
+        def ahead(h: Any) -> Any:
+            return self._off(
+                moving, t + h, moving.system.retract(q, h * velocity), v + h * acceleration
+            )
+
+        return jax.jvp(ahead, (jnp.zeros(()),), (jnp.ones(()),))[1]
 
     def result(self, seen: Any, t: Any) -> Any:
         return seen[1]
+
+
+def _cubic(s: Any, x0: Any, x1: Any, rate0: Any, rate1: Any) -> Any:
+    """Hermite's, on [0, 1]."""
+    mean = x0 + s * (x1 - x0)
+    off = (1 - s) * (rate0 - (x1 - x0)) - s * (rate1 - (x1 - x0))
+    return mean + s * (1 - s) * off
 
 
 @checked_class
@@ -194,10 +237,10 @@ class Bands(_Observing):
     """What a value was over all runs at each of the times: their mean, standard deviation, smallest
     and largest value. Runs are added up as they come, and those that have failed left out."""
 
-    def first(self, system: Any, t: Any, q: Any, v: Any) -> Any:
-        return self.see(system, t, q, v)
+    def first(self, moving: Moving, t: Any, q: Any, v: Any) -> Any:
+        return self.see(moving, t, q, v)
 
-    def after(self, system: Any, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
+    def after(self, moving: Moving, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
         return seen
 
     def result(self, seen: Any, t: Any) -> Any:
@@ -227,10 +270,10 @@ class Fold(Reduction):
     def __hash__(self) -> int:
         return hash(self.functions)
 
-    def first(self, system: Any, t: Any, q: Any, v: Any) -> Any:
+    def first(self, moving: Moving, t: Any, q: Any, v: Any) -> Any:
         return jax.tree.map(_number, self.functions[0](t, q, v))
 
-    def after(self, system: Any, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
+    def after(self, moving: Moving, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
         return _where(keep, jax.tree.map(_number, self.functions[1](seen, *step, q, v)), seen)
 
     def result(self, seen: Any, t: Any) -> Any:

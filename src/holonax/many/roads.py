@@ -107,7 +107,7 @@ class UnderXLA:
         return jax.tree.map(lambda x: np.asarray(x)[:runs], found)
 
 
-def compiled(plan: RunPlan, known: Lanes, shared: Shared, batch: Batch) -> InLanes:
+def compiled(known: Lanes, shared: Shared, batch: Batch) -> InLanes:
     """The road in lanes; raises `Unsupported`."""
     one = jax.tree.map(lambda x: np.asarray(x, dtype=float)[0], batch.own(0, 1))
     return InLanes(known.program(shared, one), shared)
