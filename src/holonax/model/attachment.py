@@ -31,6 +31,8 @@ class Attached:
     point: np.ndarray
     axes: np.ndarray
     axes_b: np.ndarray
+    arm: Any  # `point` as elements have it: from the centre of mass
+    sees: tuple[str, ...] = ()  # joints whose reactions it depends on
     measures: tuple[str, ...] = ()  # what a force measures, where its kind does not say
 
     def localised(self, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -248,7 +250,7 @@ class Attachment:
         point: Any = None,
         axes: Any = None,
         axes_b: Any = None,
-        measures: tuple[str, ...] = (),
+        measures: Any = (),
     ) -> Attached:
         """With these elements; `point` and `axes` are where reactions are reported.
 
@@ -258,15 +260,17 @@ class Attachment:
         second = self.bodies[min(1, len(self.bodies) - 1)]
         if point is not None and point_a is None:
             point_a = self.bodies[0].to_local_point(second.to_world(point))
+        point = np.zeros(d) if point is None else point
         return Attached(
             self.item,
             tuple(body.name for body in self.bodies),
             tuple(made),
             np.zeros(d) if point_a is None else point_a,
-            np.zeros(d) if point is None else point,
+            point,
             np.eye(d) if axes is None else axes,
             np.eye(d) if axes_b is None else axes_b,
-            measures,
+            self.arm(min(1, len(self.bodies) - 1), point),
+            measures=measures,
         )
 
 

@@ -24,8 +24,8 @@ from ..system.elements import Force
 from ..system.quantities import planar_turn, slid, slide_rate, turn_rate, turned
 from . import force_checks as checks
 from .attachment import Attached, Attachment
-from .custom import checked_parameters
 from .drivers import Target
+from .expressions import checked_parameters, function_of
 from .force_items import ForceItem
 from .items import ModelError, OnJoint, record
 from .joint import wrapped
@@ -110,10 +110,10 @@ class Motor(OnJoint, ForceItem):
     **Arguments:**
 
     - `joint`: the name of a revolute or prismatic joint, or of one that does one of both.
-    - `command`: what it is told to give [N m] or [N], a number or a function of
-      (t, angle or displacement, its rate); zero unless given.
+    - `command`: what it is told to give [N m] or [N], a number, a function of (t, angle or
+      displacement, its rate), or an expression of t, angle or slide, and rate; zero unless given.
     - `target`: the angle [rad] or displacement [m] to go to, from where the model was described: a
-      number, or a function of time such as `hx.Table(..., kind="cubic")`.
+      number, a function of time such as `hx.Table(..., kind="cubic")`, or an expression of t.
     - `proportional` [N m/rad] or [N/m], `derivative` [N m s/rad] or [N s/m]: the gains of a PD
       controller for that target, and for its rate.
     - `limit`: the largest torque or force, of either sign. `no_load_speed` [rad/s] or [m/s]: in the
@@ -127,6 +127,7 @@ class Motor(OnJoint, ForceItem):
     """
 
     touches: ClassVar[tuple[str, ...]] = ()
+    functions: ClassVar[tuple[str, ...]] = ("command", "target")
     needs = ("turn", "slide")
     verb = "drive"
 
@@ -151,7 +152,7 @@ class Motor(OnJoint, ForceItem):
                 "Name a joint that does one of both."
             )
         turns = "turn" in free
-        law = self._law(there, circular=turns and not there.is_planar)
+        law = self._law(there, turns, circular=turns and not there.is_planar)
         places = {"point_a": joint.point_a, "point": joint.point}
         axes = {"axes": joint.axes, "axes_b": joint.axes_b}
         first, second = there.bodies
@@ -169,19 +170,21 @@ class Motor(OnJoint, ForceItem):
             made = TurningMotor({"e1": e1, "e2": e2, "f1": f1}, n, law)
         return there.attached([made], **places, **axes, measures=("turn" if turns else "slide",))
 
-    def _law(self, there: Attachment, *, circular: bool) -> MotorLaw:
+    def _law(self, there: Attachment, turns: bool, *, circular: bool) -> MotorLaw:
         owner = self.owner
         choice(owner, "saturation", self.saturation, ("exact", "smooth"), error=ModelError)
         if self.no_load_speed is not None and self.limit is None:
             raise ModelError(f"{owner}: no_load_speed needs a limit, which falls to zero there.")
         own = checked_parameters(owner, self.parameters) if self.parameters is not None else None
-        functions = [x for x in (self.command, self.target) if callable(x)]
+        seen = ("t", "angle", "rate") if turns else ("t", "slide", "rate")
+        told = function_of(owner, "command", self.command, seen, self.parameters)
+        functions = [x for x in (told, self.target) if callable(x) or isinstance(x, str)]
         if own is not None and not functions:
             raise ModelError(
                 f"{owner}: parameters are for functions, and neither command nor target is one. "
                 "Leave them out."
             )
-        function, command = None, self.command
+        function, command = None, told
         if callable(command):
             function, command = command, 0.0
             scalar = jax.ShapeDtypeStruct((), jnp.float64)
@@ -189,8 +192,9 @@ class Motor(OnJoint, ForceItem):
             checks.check_shape(owner, "command", function, given, ())
         target = None
         if self.target is not None:
-            shared = self.parameters if callable(self.target) else None
-            target = Target.of(there, "target", self.target, 0.0, shared)
+            number = not callable(self.target) and not isinstance(self.target, str)
+            shared = None if number else self.parameters
+            target = Target.of(there, "target", self.target, 0.0, parameters=shared)
             target = Target(as_array(target.offset), target.parameters, target.function)
         elif _some(self.proportional) or _some(self.derivative):
             raise ModelError(

@@ -139,13 +139,16 @@ def _histories(result: Any, system: Mechanism) -> list[tuple[Any, Recorded]]:
     """The states with the bodies and forces they belong to: one set of them, unless controllers
     have changed the numbers of forces on the way."""
     states = result._times, result.q, result.v
+    lam = lambda: _multipliers(result)  # noqa: E731
     if "controlled" not in result.stats:
-        return [(slice(None), Recorded(system.bodies, *states))]
+        return [(slice(None), Recorded(system.bodies, *states, lam))]
     out = []
     for k, leg in enumerate(result.legs):
         at = np.flatnonzero(result.leg == k)
         if at.size:
-            out.append((at, Recorded(_mechanism(leg.system).bodies, *(x[at] for x in states))))
+            t, q, v = (x[at] for x in states)
+            here = lambda at=at: _multipliers(result)[at]  # noqa: E731
+            out.append((at, Recorded(_mechanism(leg.system).bodies, t, q, v, here)))
     return out
 
 
@@ -166,9 +169,14 @@ def _drives(system: Mechanism) -> dict[str, str]:
     return {name: unit for names, unit in groups if unit for name in names}
 
 
+def _multipliers(result: Any) -> np.ndarray:
+    """Those that belong to the saved states."""
+    return result._accelerations[1] if result.t_lam is not result.t else result.lam
+
+
 def _effort(result: Any, driver: str) -> np.ndarray:
     """The force or torque that a driver gives, in the sense in which what it drives grows."""
-    lam = result._accelerations[1] if result.t_lam is not result.t else result.lam
+    lam = _multipliers(result)
     row = result.system.constraint_names(lam.shape[1]).index(driver)
     return -lam[:, row]
 
@@ -306,7 +314,8 @@ def joint_history(registry: Registry, system: Mechanism, name: Any) -> JointHist
 
 def force_history(registry: Registry, system: Mechanism, name: Any) -> ForceHistory:
     """What the force of that name did."""
-    known = list(dict.fromkeys(x for group in system.bodies.forces for x in group.names))
+    groups = (*system.bodies.forces, *system.bodies.seeing)
+    known = list(dict.fromkeys(x for group in groups for x in group.names))
     if not isinstance(name, str) or name not in known:
         raise KeyError(
             f"There is no force {shown(name)}; the forces are {', '.join(known) or 'none'}."
