@@ -66,6 +66,7 @@ from .model import (
     tube,
 )
 from .result.result import Energy, Result
+from .result.saved import SavedResult, load_result
 from .result.states import Occurrence
 from .rotation import Vec2, Vec3
 from .run.control import StepControl
@@ -180,6 +181,7 @@ __all__ = [
     "Ralston",
     "Rattle",
     "Result",
+    "SavedResult",
     "Shape",
     "StabilizedInvariant",
     "StaggeredPenalty",
@@ -216,6 +218,7 @@ __all__ = [
     "linearize",
     "load",
     "many",
+    "load_result",
     "methods",
     "page",
     "papers",

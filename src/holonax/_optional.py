@@ -7,6 +7,8 @@ from typing import Any
 
 # For what a library is needed, and the extra that installs it.
 _EXTRAS = {
+    "pandas": ("A table of this kind", "data"),
+    "xarray": ("A data set of this kind", "data"),
     "sympy": ("Reading expressions of SymPy", "symbols"),
     "pythonfmu": ("Writing an FMU", "fmu"),
 }
@@ -21,5 +23,6 @@ def require(module: str) -> Any:
     except ImportError as error:
         what, extra = _EXTRAS.get(library, _DRAWING)
         raise ImportError(
-            f'{what} needs {library}, which cannot be imported: pip install "holonax[{extra}]"'
+            f"{what} needs {library}, which cannot be imported. Install it: "
+            f'pip install "holonax[{extra}]".'
         ) from error

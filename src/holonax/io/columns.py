@@ -99,15 +99,21 @@ def _units(result: Result) -> dict[str, str]:
 
 
 def write_columns(
-    path: Path, table: Mapping[str, Any], units: Mapping[str, str] | None = None
+    path: Path,
+    table: Mapping[str, Any],
+    units: Mapping[str, str] | None = None,
+    notes: Mapping[str, str] | None = None,
 ) -> None:
-    """Write columns of one length to a .csv, .nc or .parquet file."""
+    """Write columns of one length to a .csv, .nc or .parquet file; `notes` go into a .nc file."""
     suffix = path.suffix.lower()
     if suffix not in _SUFFIXES:
         raise ModelError(f"{path}: a table ends in {listed(_SUFFIXES)}. Choose one of these.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        {".csv": _csv, ".nc": _netcdf, ".parquet": _parquet}[suffix](path, table, units or {})
+        if suffix == ".nc":
+            _netcdf(path, table, units or {}, notes or {})
+        else:
+            {".csv": _csv, ".parquet": _parquet}[suffix](path, table, units or {})
     except OSError as error:
         raise ModelError(f"{path} cannot be written: {error.strerror or error}.") from None
 
@@ -124,7 +130,9 @@ def csv_lines(file: Any, table: Mapping[str, Any]) -> None:
     lines.writerows(zip(*(np.asarray(x).tolist() for x in table.values()), strict=True))
 
 
-def _netcdf(path: Path, table: Mapping[str, Any], units: Mapping[str, str]) -> None:
+def _netcdf(
+    path: Path, table: Mapping[str, Any], units: Mapping[str, str], notes: Mapping[str, str]
+) -> None:
     from scipy.io import netcdf_file
 
     size = len(next(iter(table.values())))
@@ -136,6 +144,10 @@ def _netcdf(path: Path, table: Mapping[str, Any], units: Mapping[str, str]) -> N
             column[:] = np.asarray(values, float)
             if units.get(name):
                 column.units = units[name]
+            if "/" in name:
+                column.long_name = name
+        for name, text in notes.items():
+            setattr(file, name, text.encode("utf-8") or b" ")
 
 
 def _parquet(path: Path, table: Mapping[str, Any], units: Mapping[str, str]) -> None:

@@ -73,6 +73,10 @@ class Origin:
         both = [*((x, True) for x in joints), *((x, False) for x in forces)]
         return Inventory(shapes, tuple(_part(x, is_joint) for x, is_joint in both))
 
+    def to_dict(self, numbers: Any) -> dict[str, Any]:
+        """The dictionary of the model with these numbers of the mechanism."""
+        return self._with(numbers).to_dict()
+
     def _with(self, numbers: Any) -> Any:
         """The model with these numbers."""
         model = self._own

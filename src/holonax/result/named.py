@@ -7,7 +7,7 @@ a state alone is a `Quantity` of the mechanism and may be used in events as well
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,12 @@ from ..system.situation import Recorded
 from .reactions import Reaction
 
 TURN = 2 * np.pi
+# What an object's name alone stands for: of what it has, the first that is there.
+_USUAL = (("position",), ("angle", "slide", "length", "force", "torque"))
+_OF_RUN = {
+    "energy": [f"energy.{x}" for x in ("kinetic", "potential", "total", "work")],
+    "drift": ["drift.position", "drift.velocity"],
+}
 _AXES = ("x", "y", "z")
 
 
@@ -191,6 +197,41 @@ def continuous(angle: np.ndarray, rate: np.ndarray, t: np.ndarray) -> np.ndarray
     seen = np.diff(angle)
     turns = np.round((expected - seen) / TURN)
     return angle + TURN * np.concatenate([[0.0], np.cumsum(turns)])
+
+
+def expanded(owner: str, result: Any, names: Any) -> list[str]:
+    """The single numbers that names mean: a vector its components, a body its position, a joint
+    what it leaves free, a force what it gives, ``"energy"`` and ``"drift"`` all of theirs."""
+    registry = result._named
+    out: list[str] = []
+    for name in names:
+        wanted = [name]
+        if name not in registry.entries:
+            own = [x for x in registry.entries if x.rpartition(".")[0] == name]
+            has = {x.rpartition(".")[2]: x for x in own}
+            wanted = _OF_RUN[name] if name in _OF_RUN else _usual(has)
+            if not own and not _is_component(registry, name):
+                objects = dict.fromkeys(x.partition(".")[0] for x in registry.entries)
+                known = [*registry.entries, *registry.numbers(), *objects]
+                raise ValueError(unknown_name(owner, "quantity", name, dict.fromkeys(known)))
+            wanted = wanted or [name]
+        for full in wanted:
+            labels = registry.entries[full].labels if full in registry.entries else ()
+            out += [f"{full}.{x}" for x in labels] or [full]
+    return list(dict.fromkeys(out))
+
+
+def _usual(has: Mapping[str, str]) -> list[str]:
+    for group in _USUAL:
+        found = [has[x] for x in group if x in has]
+        if found:
+            return found if len(group) > 1 and "force" not in has else found[:1]
+    return list(has.values())
+
+
+def _is_component(registry: Any, name: str) -> bool:
+    whole, _, label = name.rpartition(".")
+    return whole in registry.entries and label in registry.entries[whole].labels
 
 
 # -- joints and forces -----------------------------------------------------------------------

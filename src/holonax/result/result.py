@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -23,6 +24,7 @@ from .motion import BodyMotion, body_motion, total_momentum
 from .named import ForceHistory, JointHistory, Registry, force_history, joint_history
 from .reactions import Reaction, reaction
 from .resampling import sampled
+from .saved import dataframe, dataset, save
 from .states import Leg, Occurrence, States
 from .work import work
 
@@ -440,6 +442,22 @@ class Result:
             return view.plot(self, title=title)
         return view.curves(self, names, x=x, y=y, title=title)
 
+    def to_dataframe(self, *names: str) -> Any:
+        """Quantities as a `pandas.DataFrame` over the time: those named, as for `plot`, or all."""
+        return dataframe(self, names)
+
+    def to_xarray(self, *names: str) -> Any:
+        """Quantities as an `xarray.Dataset` over the time, with units: those named, or all."""
+        return dataset(self, names)
+
+    def save(self, path: Any, *names: str) -> Path:
+        """Write quantities, those named or all, to a file: netCDF (.nc), .csv or .parquet.
+
+        A netCDF file has their units, how the run went and, where it has no functions, the model;
+        `hx.load_result` reads it, and so do xarray and other programs.
+        """
+        return save(self, path, names)
+
     @cached_property
     def _named(self) -> Registry:
         return Registry(self)
@@ -510,3 +528,12 @@ class Result:
 
     def __repr__(self) -> str:
         return f"<Result: {self.message}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a picture of the mechanism and its motion, if it can be drawn, and how the
+        run went."""
+        from html import escape
+
+        from .. import view
+
+        return f"{view.inline(self)}<pre>{escape(str(self))}</pre>"

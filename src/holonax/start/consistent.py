@@ -65,6 +65,10 @@ class Start:
     seconds: float = 0.0
     moved: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        free = "" if self.diagnosis is None else f", {self.diagnosis.mobility} free motions"
+        return f"<Start: t = {self.t:g} s, {np.size(self.q)} coordinates{free}>"
+
 
 class ConstraintError(ValueError):
     """The constraints cannot be met, or do not determine the motion."""

@@ -2,7 +2,8 @@
 
 from .animate import animate
 from .browser import page, show
+from .inline import inline
 from .panels import curves
 from .plot import plot
 
-__all__ = ["animate", "curves", "page", "plot", "show"]
+__all__ = ["animate", "curves", "inline", "page", "plot", "show"]

@@ -6,11 +6,12 @@ from typing import Any
 
 from .._messages import shown
 from ..result.result import Result
+from ..result.saved import SavedResult
 
 
 def check_drawn(owner: str, result: Any, title: Any) -> None:
     """Refuse what is not the result of a run, and a title that is not a text."""
-    if not isinstance(result, Result):
+    if not isinstance(result, Result | SavedResult):
         raise TypeError(
             f"{owner}: result={shown(result)} is not the result of a run. Give what simulate "
             "returns."

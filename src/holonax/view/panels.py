@@ -12,9 +12,10 @@ import numpy as np
 
 from .._arguments import checked_call
 from .._arguments import names as names_given
-from .._messages import shown, unknown_name
+from .._messages import shown
 from .._numbers import array
 from .._optional import require
+from ..result.named import expanded
 from ..result.resampling import refined
 from ..result.result import Result
 from .drawable import check_drawn
@@ -38,12 +39,6 @@ STYLE = {
     "grid.color": "#e4e4e4",
     "grid.linewidth": 0.5,
 }
-# What an object's name alone stands for: of what it has, the first that is there.
-_USUAL = (("position",), ("angle", "slide", "length", "force", "torque"))
-_OF_RUN = {
-    "energy": [f"energy.{x}" for x in ("kinetic", "potential", "total", "work")],
-    "drift": ["drift.position", "drift.velocity"],
-}
 _WORDS = {
     "m": "position",
     "rad": "angle",
@@ -66,41 +61,6 @@ class Panel:
     t: np.ndarray
     curves: dict[str, np.ndarray] = field(default_factory=dict)
     logarithmic: bool = False
-
-
-def expanded(owner: str, result: Result, names: Any) -> list[str]:
-    """The single numbers that names mean: a vector its components, a body its position, a joint
-    what it leaves free, a force what it gives, ``"energy"`` and ``"drift"`` all of theirs."""
-    registry = result._named
-    out: list[str] = []
-    for name in names:
-        wanted = [name]
-        if name not in registry.entries:
-            own = [x for x in registry.entries if x.rpartition(".")[0] == name]
-            has = {x.rpartition(".")[2]: x for x in own}
-            wanted = _OF_RUN[name] if name in _OF_RUN else _usual(has)
-            if not own and not _is_component(registry, name):
-                objects = dict.fromkeys(x.partition(".")[0] for x in registry.entries)
-                known = [*registry.entries, *registry.numbers(), *objects]
-                raise ValueError(unknown_name(owner, "quantity", name, dict.fromkeys(known)))
-            wanted = wanted or [name]
-        for full in wanted:
-            labels = registry.entries[full].labels if full in registry.entries else ()
-            out += [f"{full}.{x}" for x in labels] or [full]
-    return list(dict.fromkeys(out))
-
-
-def _usual(has: Mapping[str, str]) -> list[str]:
-    for group in _USUAL:
-        found = [has[x] for x in group if x in has]
-        if found:
-            return found if len(group) > 1 and "force" not in has else found[:1]
-    return list(has.values())
-
-
-def _is_component(registry: Any, name: str) -> bool:
-    whole, _, label = name.rpartition(".")
-    return whole in registry.entries and label in registry.entries[whole].labels
 
 
 def named_panels(owner: str, result: Result, names: Any) -> list[Panel]:
