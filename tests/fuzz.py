@@ -363,7 +363,9 @@ USUAL = {
     "order": lambda r: r.choice([1, 2]),
     "solver": lambda r: r.choice(["auto", "dense"]),
     "result": lambda r: result(),
-    "path": lambda r: str(Path(SCRATCH) / "picture.gif"),
+    "path": lambda r: str(Path(SCRATCH) / r.choice(["picture.gif", "model.toml", "model.json"])),
+    "model": lambda r: small(),
+    "run": lambda r: r.choice([None, {"t_end": 1.0}]),
     "objective": lambda r: r.choice([lambda motion: motion.q[-1, 0], 3.0]),
     "with_respect_to": lambda r: r.choice(["q", ["q", "v"], ["bodies.mass"]]),
     "period": lambda r: 0.02,
@@ -387,13 +389,14 @@ COMPILING = {
     *("plot", "stability_region", "real_axis_limit", "spectral_radius", "step_matrix", "build"),
     *("amplification", "linear_problem", "reproduce", "write_index", "custom_joint"),
     *("custom_rate_joint", "custom_force", "point_on_curve", "diagnose", "consistent"),
-    *("floquet", "trajectory", "value_and_gradient", "ensemble"),
+    *("floquet", "trajectory", "value_and_gradient", "ensemble", "fit"),
 }
 # What holonax makes and nobody else.
 RECORDS = {
     *("Start", "Result", "Energy", "Occurrence", "Progress", "Diagnosis", "Method", "Body"),
     *("Equilibrium", "Linearization", "Modes", "Motion", "ActuatorForces", "Convergence"),
-    *("StabilityRegion", "Floquet", "Trajectory", "Vec2", "Vec3", "Ensemble", "Band", "Reduction"),
+    *("StabilityRegion", "Floquet", "Trajectory", "Vec2", "Vec3", "ModelFile", "FileError"),
+    *("Ensemble", "Band", "Reduction", "Fit"),
 }
 # What takes minutes where its arguments are good.
 ALWAYS_SPOILT = {"reproduce": "name", "n_four_bar": "n"}

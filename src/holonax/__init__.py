@@ -81,34 +81,41 @@ from .system import FunctionSystem, System
 from .system.signals import Pulse, Step, Table
 
 if TYPE_CHECKING:
-    from . import analysis, examples, many, papers, study, view
+    from . import analysis, examples, io, many, papers, study, view
     from .analysis import (
         Equilibrium,
+        Fit,
         Floquet,
         Linearization,
         equilibrium,
+        fit,
         floquet,
         inverse_dynamics,
         kinematics,
         linearize,
     )
-    from .io import from_sympy
+    from .io import FileError, ModelFile, from_sympy, load
     from .many import Ensemble, ensemble
     from .run.gradients import value_and_gradient
     from .run.trajectory import Trajectory, trajectory
     from .view import animate, page, plot, show
 
 # Imported when first asked for: a simulation needs none of them, and pays for none.
-_MODULES = ("analysis", "examples", "many", "papers", "study", "view")
+_MODULES = ("analysis", "examples", "io", "many", "papers", "study", "view")
 _FROM = {
     "Equilibrium": "analysis",
+    "Fit": "analysis",
     "Floquet": "analysis",
     "Linearization": "analysis",
     "equilibrium": "analysis",
+    "fit": "analysis",
     "floquet": "analysis",
     "inverse_dynamics": "analysis",
     "kinematics": "analysis",
     "linearize": "analysis",
+    "FileError": "io",
+    "ModelFile": "io",
+    "load": "io",
     "Ensemble": "many",
     "ensemble": "many",
     "Trajectory": "run.trajectory",
@@ -140,6 +147,8 @@ __all__ = [
     "Equilibrium",
     "Euler",
     "Event",
+    "FileError",
+    "Fit",
     "Floquet",
     "FunctionSystem",
     "GGL",
@@ -157,6 +166,7 @@ __all__ = [
     "Midpoint",
     "Model",
     "ModelError",
+    "ModelFile",
     "ModifiedAdamsMoulton",
     "Newmark",
     "NullSpace",
@@ -201,11 +211,14 @@ __all__ = [
     "ensemble",
     "equilibrium",
     "examples",
+    "fit",
     "floquet",
     "from_sympy",
     "inverse_dynamics",
+    "io",
     "kinematics",
     "linearize",
+    "load",
     "many",
     "methods",
     "page",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .attachment import Attached, Attachment
 
 Kind = Literal["planar", "spatial"]
-Free = Literal["turn", "slide", "ball"]
+Free = Literal["turn", "slide", "ball", "glide"]
 
 
 class ModelError(ValueError):
@@ -48,6 +48,8 @@ class Item(ABC):
     kinds: ClassVar[tuple[Kind, ...]] = ("planar", "spatial")  # of bodies it is for
     free: ClassVar[tuple[Free, ...]] = ()  # what a joint leaves free
     discrete: ClassVar[tuple[str, ...]] = ()  # the fields that are no physical numbers
+    words: ClassVar[tuple[str, ...]] = ()  # the fields that hold names or words
+    functions: ClassVar[tuple[str, ...]] = ()  # those that hold functions, or texts of them
     displayed: ClassVar[tuple[str, ...]] = ()  # the fields that are for pictures only
     measures: ClassVar[tuple[str, ...]] = ()  # "turn", "slide", "length"; else what is left free
 
@@ -188,6 +190,7 @@ class OnJoint(Connector):
     `needs` is what the joint must leave free, some of it; `verb` is what messages say.
     """
 
+    words: ClassVar[tuple[str, ...]] = ("joint",)
     needs: ClassVar[tuple[Free, ...]] = ()
     verb: ClassVar[str] = "act on"
 

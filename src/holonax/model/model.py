@@ -17,6 +17,7 @@ from ..system.assembly import BodySet
 from ..system.elements import Group, Indices, group_rows
 from ..system.frames import Frame, PlanarFrame
 from ..system.mechanism import JointPlaces, Mechanism
+from ..system.reaction_forces import SeeingGroup
 from ..system.signals import check_breaks
 from . import (
     bodies,
@@ -270,6 +271,15 @@ class Model(AnalysisMethods):
             model.add(Item.from_dict(item))
         return model
 
+    def save(self, path: Any, *, run: Mapping[str, Any] | None = None) -> None:
+        """Write the model to a file that `holonax.load` reads, .toml or .json; see `io.save`.
+
+        `run` are settings of a run to be kept with it, such as ``{"t_end": 2.0}``.
+        """
+        from .. import io
+
+        io.save(self, path, run=run)
+
     # -- adding ------------------------------------------------------------------------------
 
     @property
@@ -410,12 +420,31 @@ class Model(AnalysisMethods):
             inertia=inertia[0] if planar else inertia,
             gravity=tuple(self._gravity(planar)),
             joints=joints,
-            forces=_grouped(self._forces.values(), index, frame),
+            forces=_grouped([x for x in self._forces.values() if not x.sees], index, frame),
             names=list(self._bodies),
             frame=frame,
             solver=solver,
             com=self._centres(),
+            seeing=self._seeing(index),
         )
+
+    def _seeing(self, index: dict[str, int]) -> list[SeeingGroup]:
+        """The forces that depend on reactions, those of one type stacked."""
+        groups = []
+        for parts in _alike(x for x in self._forces.values() if x.sees):
+            names, made, touched, sees = zip(*parts, strict=True)
+            places = range(len(sees[0]))
+            ends = [[_ends(self._joints[x[k]], index)[1] for x in sees] for k in places]
+            groups.append(
+                SeeingGroup(
+                    jax.tree.map(lambda *values: stacked(values), *made),
+                    _nodes(touched, index),
+                    names,
+                    tuple(tuple(x[k] for x in sees) for k in places),
+                    tuple(map(Indices.of, ends)),
+                )
+            )
+        return groups
 
     def _centres(self) -> Any:
         """The centres of mass in the bodies' coordinates; None where all are the origins."""
@@ -454,20 +483,30 @@ def _ends(attached: Attached, index: dict[str, int]) -> tuple[int, int]:
     return index[names[0]], index[names[min(1, len(names) - 1)]]
 
 
-def _grouped(attached: Any, index: dict[str, int], frame: type) -> list[Group]:
-    """Stack the elements of each type, in order of first appearance."""
-    found: dict[Any, list[tuple[str, Any, tuple[str, ...]]]] = {}
+def _alike(attached: Any) -> Iterator[list[tuple[str, Any, tuple[str, ...], tuple[str, ...]]]]:
+    """The elements of each type, in order of first appearance: name, element, bodies, and joints
+    whose reactions it depends on."""
+    found: dict[Any, list[Any]] = {}
     for one in attached:
         for element in one.elements:
             leaves, structure = jax.tree.flatten(element)
             shapes = tuple(np.shape(leaf) for leaf in leaves)
-            part = (one.item.name, element, one.bodies)
+            part = (one.item.name, element, one.bodies, one.sees)
             found.setdefault((structure, shapes, len(one.bodies)), []).append(part)
+    yield from found.values()
+
+
+def _nodes(touched: Any, index: dict[str, int]) -> tuple[Indices, ...]:
+    return tuple(Indices.of(index[x[k]] for x in touched) for k in range(len(touched[0])))
+
+
+def _grouped(attached: Any, index: dict[str, int], frame: type) -> list[Group]:
+    """Stack the elements of each type."""
     groups = []
-    for parts in found.values():
-        names, made, touched = zip(*parts, strict=True)
+    for parts in _alike(attached):
+        names, made, touched, _ = zip(*parts, strict=True)
         element = jax.tree.map(lambda *values: stacked(values), *made)
-        nodes = tuple(Indices.of(index[x[k]] for x in touched) for k in range(len(touched[0])))
+        nodes = _nodes(touched, index)
         rows = group_rows(made[0], frame, len(nodes))
         groups.append(Group(element, nodes, names, rows))
     return groups

@@ -20,9 +20,11 @@ from .._numbers import is_traced
 from ..rotation import Vec2, Vec3
 from .assembly import BodySet
 from .base import Array, ConstraintFactor, Metric, Rows, System
+from .elements import Indices
 from .frames import PlanarFrame
 from .quantities import Quantity, find, names_of
-from .signals import signals_in
+from .reaction_forces import seen_rows
+from .signals import Signal, signals_in
 from .tangent_blocks import StepWeights, force_diagonals
 from .time_dependence import functions_of, is_timed, is_unannounced
 
@@ -158,14 +160,23 @@ class Mechanism(System):
     def _groups(self) -> tuple[Any, ...]:
         return (*self.bodies.joints, *self.bodies.forces)
 
+    @property
+    def _functions(self) -> list[Any]:
+        """The functions that the user has given."""
+        groups = (*self._groups, *self.bodies.seeing)
+        return [f for g in groups for f in functions_of(g.element)]
+
     def time_breaks(self) -> np.ndarray:
-        found = (x for g in self._groups for f in functions_of(g.element) for x in signals_in(f))
+        found = (x for f in self._functions for x in signals_in(f))
         own = [np.asarray(signal.breaks) for signal in found]
         if self.breaks is not None:
             own.append(np.asarray(self.breaks))
         return np.unique(np.concatenate(own)) if own else np.zeros(0)
 
     def has_unannounced_times(self, nq: int) -> bool:
+        seeing = (f for g in self.bodies.seeing for f in functions_of(g.element))
+        if any(not isinstance(f, Signal) for f in seeing):
+            return True  # they may; who asks shortens its longest step, no more
         return any(is_unannounced(g, self.bodies.frame) for g in self._groups)
 
     def moving_constraints(self, nq: int) -> Mechanism | None:
@@ -233,6 +244,19 @@ class Mechanism(System):
     def force(self, q: Array, v: Array, t: Array) -> Array:
         return self.bodies.force(q, v, t)
 
+    @property
+    def has_reaction_forces(self) -> bool:
+        return bool(self.bodies.seeing)
+
+    def reaction_force(self, q: Array, v: Array, t: Array, lam: Array) -> Array:
+        return self.bodies.reaction_force(q, v, t, lam)
+
+    def seen_rows(self, rows: int) -> Indices:
+        return seen_rows(self.bodies.seeing, self.bodies.joints)
+
+    def reaction_force_names(self) -> list[str]:
+        return [f"force {name!r}" for group in self.bodies.seeing for name in group.names]
+
     def potential_energy(self, q: Array) -> Array:
         return self.bodies.potential_energy(q)
 
@@ -276,7 +300,8 @@ class Mechanism(System):
 
     @property
     def has_structure(self) -> bool:
-        return self.bodies.tangent is not None
+        # the blocks of Newton's matrix have no place for forces that depend on multipliers
+        return self.bodies.tangent is not None and not self.bodies.seeing
 
     def sturdier(self) -> Mechanism | None:
         tangent = self.bodies.tangent
@@ -335,6 +360,12 @@ class Mechanism(System):
         frames = self.bodies.frames(q, v)
         for group in self.bodies.forces:
             parts = group.wrenches(group.frames(frames), t)
+            finite = np.all([np.isfinite(x) for wrench in parts for x in wrench], axis=0)
+            pairs = zip(group.names, finite, strict=True)
+            bad += [f"force {name!r}" for name, good in pairs if not good]
+        rest = [np.zeros((g.rows, g.n)) for g in self.bodies.joints]
+        for group in self.bodies.seeing:
+            parts = group.wrenches(frames, t, self.bodies.joints, rest)
             finite = np.all([np.isfinite(x) for wrench in parts for x in wrench], axis=0)
             pairs = zip(group.names, finite, strict=True)
             bad += [f"force {name!r}" for name, good in pairs if not good]
