@@ -118,6 +118,7 @@ def test_a_mechanism_with_a_closed_loop():
         ({"bounds": {"k": (3.0, 1.0)}}, ValueError, "least, most"),
         ({"bounds": {"x": (1.0, 3.0)}}, ValueError, "bounds"),
         ({"observe": 3}, TypeError, "observe"),
+        ({"observe": "crank.angle"}, TypeError, "Trajectory"),
         ({"dt": None}, ValueError, "dt"),
         ({"max_runs": 0}, ValueError, "max_runs"),
         ({"paramters": 1}, TypeError, "parameters"),

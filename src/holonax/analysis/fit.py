@@ -29,6 +29,7 @@ from ..run.gradients import room_for
 from ..run.trajectory import checked_start, trajectory
 from ..start.consistent import Start
 from ..system.base import System, check_system
+from ..system.mechanism import Mechanism
 
 _OWNER = "fit"
 _BLIND = 1e-9  # of the largest singular value: what data do not tell of
@@ -112,6 +113,13 @@ def fit(
             f"{_OWNER}: observe={shown(observe)} must be a function of a Trajectory, or the name "
             "of a quantity."
         )
+    if isinstance(observe, str):
+        if not isinstance(system, Mechanism):
+            raise TypeError(
+                f"{_OWNER}: observe={observe!r}, but a system of functions has no quantities by "
+                "name. Give a function of a Trajectory."
+            )
+        system.named_quantity(_OWNER, observe)  # refuses what there is not
     search = _Search(system, start, names, observe, times, data, sigma)
     search.prepare(dt, rtol, method)
     limits = _limits(bounds, names, search.known, search.scale)
@@ -119,7 +127,7 @@ def fit(
     found = least_squares(
         lambda y: np.nan_to_num(search(y)[0], nan=1e150),
         np.clip(search.begin, *limits),
-        jac=lambda y: np.nan_to_num(search(y)[1]),
+        jac=lambda y: np.nan_to_num(search(y)[1]),  # pyright: ignore[reportArgumentType]
         bounds=limits,
         ftol=1e-12,
         xtol=1e-12,
