@@ -14,12 +14,14 @@ from .inertia import (
 )
 from .items import ModelError
 from .model import Model
+from .sections import Section
 
 __all__ = [
     "Body",
     "MassProperties",
     "Model",
     "ModelError",
+    "Section",
     "box",
     "composite",
     "cylinder",

@@ -24,13 +24,19 @@ class Attached:
     in the second, in the body's own coordinates.
     """
 
-    item: Connector
+    item: Any  # the record
     bodies: tuple[str, ...]
     elements: tuple[elements.Element, ...]
     point_a: np.ndarray
     point: np.ndarray
     axes: np.ndarray
     axes_b: np.ndarray
+    part: str = ""  # which of several alike that one record becomes
+
+    @property
+    def name(self) -> str:
+        """What its elements are called."""
+        return self.part or self.item.name
 
     def localised(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """What else changes when a record that was placed in the world is changed in a body, or

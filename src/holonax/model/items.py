@@ -68,6 +68,12 @@ class Item(ABC):
         known = ((k, v) for k, v in self._said() if k not in self.discrete and v is not None)
         return {name: x for name, x in known if name == "parameters" or _is_number(x)}
 
+    def words(self) -> tuple[Any, ...]:
+        """What it says besides numbers."""
+        numbers = self.numbers()
+        said = ((name, x) for name, x in self._said() if name not in numbers)
+        return tuple((name, x if _is_plain(x) else repr(x)) for name, x in said)
+
     def changed(self, **changes: Any) -> Any:
         """This record with other values of some fields."""
         known = [field.name for field in fields(self)]
@@ -249,6 +255,10 @@ def plain(value: Any) -> Any:
     if isinstance(value, (tuple, list, Vec2, Vec3)):
         return tuple(plain(x) for x in value)
     return value
+
+
+def _is_plain(x: Any) -> bool:
+    return x is None or isinstance(x, (str, bool, int, float)) or callable(x)
 
 
 def _is_default(field: Any, value: Any) -> bool:
