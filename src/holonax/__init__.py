@@ -92,6 +92,7 @@ if TYPE_CHECKING:
         kinematics,
         linearize,
     )
+    from .io import from_sympy
     from .run.gradients import value_and_gradient
     from .run.trajectory import Trajectory, trajectory
     from .view import animate, plot
@@ -111,6 +112,7 @@ _FROM = {
     "trajectory": "run.trajectory",
     "value_and_gradient": "run.gradients",
     "animate": "view",
+    "from_sympy": "io",
     "plot": "view",
 }
 
@@ -193,6 +195,7 @@ __all__ = [
     "equilibrium",
     "examples",
     "floquet",
+    "from_sympy",
     "inverse_dynamics",
     "kinematics",
     "linearize",

@@ -145,6 +145,10 @@ class Mechanism(System):
     def has_nonholonomic_constraints(self) -> bool:
         return any(not g.is_holonomic for g in self.bodies.joints)
 
+    @property
+    def position_size(self) -> int:
+        return self.bodies.n * (3 if self.is_planar else 7)
+
     # -- System: configuration -----------------------------------------------------------
 
     def with_redundant_constraints(self) -> Mechanism:
