@@ -4,6 +4,10 @@ Both make the increment of position of mean velocities, q_1 = q_0 ⊞ d, and let
 beams do exactly the work of that increment (`system/discrete.py`). With the mean velocity w of the
 step, M (v_1 - v_0) . w is the change of kinetic energy, also that of rotations in body axes, whose
 gyroscopic torque w x J w does no work.
+
+The strains that section forces follow from are unknowns of their own, next to their definition, as
+multipliers are: Newton's method then converges for steps in which a stiff beam would be torn by the
+strain of its first iterates.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from ..system.discrete import (
 )
 from ..system.timed import untimed
 from .implicit import ImplicitStep
-from .newton import NewtonCounts
+from .newton import NewtonCounts, Scaling
 
 
 class _EnergyStep(ImplicitStep):
@@ -38,6 +42,17 @@ class _EnergyStep(ImplicitStep):
 
     def order(self, terms: Any) -> int:
         return 2
+
+    @staticmethod
+    def _scaling(context: StepContext, start: Any, displacement: Array) -> Scaling | None:
+        """As formulations do it; strains are of the size they should be."""
+        found = ImplicitStep._scaling(context, start[-2:], displacement)
+        if found is None or len(start) == 2:
+            return found
+        motion, force = found.rows[-2], found.columns[-2]
+        more = [(motion, force) if x.ndim == 1 else (1.0, 1.0) for x in start[:-2]]
+        rows, columns = zip(*more, strict=True)
+        return found._replace(rows=(*rows, *found.rows), columns=(*columns, *found.columns))
 
 
 def _rows(system: System, context: StepContext, path: Path, v: Array, t1: Array) -> Array:
@@ -75,20 +90,21 @@ class EnergyPreserving(_EnergyStep):
         middle, system = untimed(args.system, t0 + 0.5 * h)
         before = strains(system, y0.q)
 
-        def residual(x: tuple[Array, Array]) -> Any:
-            a, z = x
+        def residual(x: tuple[Any, ...]) -> Any:
+            *mean, a, z = x
             v = y0.v + 0.5 * h * a
             path = Path.of(system, y0.q, h * v, middle)
             after = strains(system, path.end)
-            mean = [0.5 * (b + c) for b, c in zip(before, after, strict=True)]
-            rate = [(c - b) / h for b, c in zip(before, after, strict=True)]
+            pairs = list(zip(before, after, strict=True))
+            rate = [(f - i) / h for i, f in pairs]
             loads = beam_loads(system, mean, rate)
             dynamic = system.momentum(path.middle, a) - other_force(system, path, v)
             dynamic = dynamic + held_force(system, path, z, loads)
-            return dynamic, _rows(args.system, args, path, v, t1)
+            off = [m - 0.5 * (i + f) for m, (i, f) in zip(mean, pairs, strict=True)]
+            return *off, dynamic, _rows(args.system, args, path, v, t1)
 
-        start = (y0.a, y0.z)
-        (a, z), solved, counts, condition = self._solve(residual, start, args, h * h / 2)
+        start = (*before, y0.a, y0.z)
+        (*_, a, z), solved, counts, condition = self._solve(residual, start, args, h * h / 2)
         q = args.system.normalize(args.system.retract(y0.q, h * (y0.v + 0.5 * h * a)))
         y1 = FullState(q, y0.v + h * a, a, z, condition)
         return y1, None, {"y0": y0, "y1": y1}, solver_state + counts, solved
@@ -127,41 +143,42 @@ class EnergyDecaying(_EnergyStep):
         h = t1 - t0
         middle, system = untimed(args.system, t0 + 0.5 * h)
         before = strains(system, y0.q)
-        jumps = bool(before)
+        kinds = len(before)  # of beams; without one nothing jumps
 
-        def velocities(a: tuple[Array, ...]) -> tuple[Array, Array]:
-            return y0.v + h * a[0], y0.v + h * a[1] if jumps else y0.v
+        def velocities(x: tuple[Any, ...]) -> tuple[Array, Array]:
+            return y0.v + h * x[-2], y0.v + h * x[-3] if kinds else y0.v
 
-        def residual(x: tuple[Array, ...]) -> Any:
-            *a, z = x
-            vf, vj = velocities(tuple(a))
+        def residual(x: tuple[Any, ...]) -> Any:
+            a, z = x[-2:]
+            vf, vj = velocities(x)
             v = 0.5 * (vf + vj)
             path = Path.of(system, y0.q, h * v, middle)
-            after = strains(system, path.end)
-            balance = system.momentum(path.middle, a[0]) - other_force(system, path, v)
+            balance = system.momentum(path.middle, a) - other_force(system, path, v)
             rows = _rows(args.system, args, path, v, t1)
-            if not jumps:
+            if not kinds:
                 return balance + held_force(system, path, z, []), rows
-            turned = zip(
-                before,
-                strain_rates(system, path.end, vf),
-                strain_rates(system, y0.q, vj),
-                strict=True,
+            mean, part, jump = x[:kinds], x[kinds : 2 * kinds], x[2 * kinds]
+            after = strains(system, path.end)
+            rates = zip(
+                strain_rates(system, path.end, vf), strain_rates(system, y0.q, vj), strict=True
             )
-            jumped = [e - h / 6 * (f - j) for e, f, j in turned]
-            pairs = list(zip(before, after, jumped, strict=True))
-            rate = [(f - i) / h for i, f, _ in pairs]
-            mean = beam_loads(system, [0.5 * (f + j) for _, f, j in pairs], rate)
-            part = beam_loads(system, [(f - j) / 12 for _, f, j in pairs])
-            first, last = (beam_force(system, q, part) for q in (y0.q, path.end))
-            balance = balance + held_force(system, path, z, mean) - (first - last)
-            return balance, system.momentum(y0.q, a[1]) - (first + last), rows
+            jumped = [e - h / 6 * (f - j) for e, (f, j) in zip(before, rates, strict=True)]
+            ends = list(zip(after, jumped, strict=True))
+            off = [m - 0.5 * (f + j) for m, (f, j) in zip(mean, ends, strict=True)]
+            off += [p - (f - j) for p, (f, j) in zip(part, ends, strict=True)]
+            rate = [(f - i) / h for i, f in zip(before, after, strict=True)]
+            loads = beam_loads(system, list(mean), rate)
+            spread = beam_loads(system, [p / 12 for p in part])
+            first, last = (beam_force(system, q, spread) for q in (y0.q, path.end))
+            balance = balance + held_force(system, path, z, loads) - (first - last)
+            return *off, system.momentum(y0.q, jump) - (first + last), balance, rows
 
-        start = (y0.a, jnp.zeros_like(y0.a), y0.z) if jumps else (y0.a, y0.z)
-        (*a, z), solved, counts, condition = self._solve(residual, start, args, h * h / 2)
-        vf, vj = velocities(tuple(a))
+        nothing = [jnp.zeros_like(e) for e in before]
+        start = (*before, *nothing, jnp.zeros_like(y0.a), y0.a, y0.z) if kinds else (y0.a, y0.z)
+        found, solved, counts, condition = self._solve(residual, start, args, h * h / 2)
+        vf, vj = velocities(found)
         q = args.system.normalize(args.system.retract(y0.q, 0.5 * h * (vf + vj)))
         factor = args.system.factor(q, t1)
         vf = vf - factor.correct(args.system.constraint_rate(q, vf, t1))
-        y1 = FullState(q, vf, (vf - y0.v) / h, z, condition)
+        y1 = FullState(q, vf, (vf - y0.v) / h, found[-1], condition)
         return y1, None, {"y0": y0, "y1": y1}, solver_state + counts, solved

@@ -15,7 +15,7 @@ from .._messages import shown
 from .._numbers import is_traced, namespace
 from ..rotation import Vec3, quaternion_from_axes
 from ..rotation.screw import screw_motion
-from ..system.beam import BeamElement
+from ..system.beam import MOST_TURN, BeamElement
 from ..system.beam_places import LOBATTO, BeamPlace
 from .attachment import Attached
 from .bodies import Body, direction, number, vector
@@ -279,10 +279,10 @@ class BeamItem(Item):
         length, _, bend = self._line()
         size = length / place.elements
         turn = namespace(bend, size).linalg.norm(bend) * size
-        if not is_traced(turn) and turn >= np.pi:
+        if not is_traced(turn) and turn >= MOST_TURN:
             raise ModelError(
                 f"{self.owner}, element 0: its curvature turns it by {float(turn):.3g} rad at "
-                "rest, and an element turns by less than pi. Give more elements."
+                f"rest, and an element may turn by {MOST_TURN} rad at most. Give more elements."
             )
         rest = _screw(size, bend)
         damping = None

@@ -13,8 +13,10 @@ for every observer, vanish in rigid motions, and do not depend on the path to a 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from .._numbers import namespace
 from ..rotation import Axes3, Vec3
 from ..rotation.screw import Screw
 from ..rotation.vectors import Scalar
@@ -24,10 +26,20 @@ from .frames import Frame
 Components = list[Scalar]
 
 
+# [rad]; the screw of a turn of pi and more is another one, so a beam that turns further has no value
+MOST_TURN = 2.9
+_LEAST_TRACE = 1 + 2 * math.cos(MOST_TURN)
+
+
 def relative_screw(a: Any, b: Any) -> Screw:
-    """The screw that takes the frame `a` to the frame `b`, in the axes of `a`."""
+    """The screw that takes the frame `a` to the frame `b`, in the axes of `a`; not a number where
+    it turns by more than `MOST_TURN`."""
     back = a.A.T
-    return Screw.of(back @ (b.r - a.r), Axes3(*(back @ axis for axis in (b.A.x, b.A.y, b.A.z))))
+    R = Axes3(*(back @ axis for axis in (b.A.x, b.A.y, b.A.z)))
+    screw = Screw.of(back @ (b.r - a.r), R)
+    trace = R.x.x + R.y.y + R.z.z
+    valid = namespace(trace).where(trace > _LEAST_TRACE, 1.0, math.nan)
+    return screw._replace(u=screw.u * valid)
 
 
 class BeamElement(Force):

@@ -90,7 +90,8 @@ def beam_force(system: System, q: Array, loads: Strains) -> Array:
     frames = bodies.frames(q, jnp.zeros((bodies.n * bodies.dof,)))
     total = jnp.zeros((bodies.dof, bodies.n))
     for group, load in zip(_beams(system), loads, strict=True):
-        nodes = _pulled(*group.frames(frames), load)
+        a, b = group.frames(frames)
+        nodes = _pulled(a, b, load)
         total = total + bodies.scatter(group.nodes, [jnp.stack(x) for x in nodes])
     return total.ravel()
 

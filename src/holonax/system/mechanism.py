@@ -372,7 +372,8 @@ class Mechanism(System):
             parts = group.wrenches(group.frames(frames), t)
             finite = np.all([np.isfinite(x) for wrench in parts for x in wrench], axis=0)
             pairs = zip(group.names, finite, strict=True)
-            bad += [f"force {name!r}" for name, good in pairs if not good]
+            noun = "beam" if isinstance(group.element, BeamElement) else "force"
+            bad += [f"{noun} {name!r}" for name, good in pairs if not good]
         return bad
 
     def frame_of(self, name: str, q: Array, v: Array) -> Any:
