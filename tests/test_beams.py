@@ -203,3 +203,101 @@ def test_the_bend_of_45_degrees(load):
     ).equilibrium()
     assert rest.success
     assert_allclose(rest["beam.end"].position, exact, atol=0.1)
+
+
+# -- loads along the beam, and what is refused -----------------------------------------------------
+
+
+def test_loads_along_the_beam_and_weight_against_a_boundary_value_solver():
+    line = np.array([0.0, 40.0, -90.0])
+    exact, _ = clamped_rod(
+        SECTION, LENGTH, (0, 0, 0), per_length=line - [0, 0, 9.81 * SECTION.mass]
+    )
+    model = hx.Model()
+    model.beam("beam", (0, 0, 0), (LENGTH, 0, 0), section=SECTION, elements=16)
+    model.fixed("root", "ground", "beam.start")
+    model.line_load("wind", "beam", force=lambda t: line * (1 + t))
+    rest = model.equilibrium()
+    assert_allclose(rest["beam.end"].position, exact, atol=2e-3 * LENGTH)
+    # forces that follow the sections leave no torsion in a beam that is straight and bends one way
+    follower = cantilever(8)
+    follower.line_load("pressure", "beam", force=(0, 20.0, 0), axes="body")
+    assert follower.equilibrium().success
+
+
+def table(EA):
+    return [(0.0, SECTION), (1.0, hx.Section(EA, (1.0, 1.0), 1.0, (1.0, 1.0), 1.0))]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"section": hx.Section(0.0, (1, 1), 1, (1, 1), 1)}, ["element 0", "EA=0.0", "no area"]),
+        (
+            {"section": hx.Section(1, (1, -1), 1, (1, 1), 1)},
+            ["element 0", "GA=(1, -1)", "positive"],
+        ),
+        ({"section": table(-1.0)}, ["element 7", "EA=-1.0"]),
+        ({"to": (0, 0, 0)}, ["same point", "element 0"]),
+        ({"up": (1, 0, 0)}, ["up=(1, 0, 0)", "along"]),
+        ({"elements": 0}, ["elements=0"]),
+        ({"curvature": (100.0, 0, 0), "elements": 1}, ["element 0", "more elements"]),
+        ({"curvature": (0, 0, 10.0)}, ["half a circle"]),
+        ({"damping": -1.0}, ["damping=-1.0"]),
+        ({"section": 3}, ["section=3", "hx.Section"]),
+    ],
+)
+def test_what_is_wrong_with_a_beam_is_said_by_its_name_and_element(options, words):
+    given = {"to": (LENGTH, 0, 0), "section": SECTION, **options}
+    with pytest.raises(hx.ModelError) as error:
+        hx.Model().beam("link", (0, 0, 0), given.pop("to"), **given)
+    for word in ("beam 'link'", *words):
+        assert word in str(error.value)
+
+
+def test_too_few_elements_for_a_load_are_named():
+    rest = cantilever(8, torque=(0, 0, 40 * EI / LENGTH)).equilibrium()  # 5 rad for each element
+    assert not rest.success
+    for word in ("beam 'beam', element", "more elements"):
+        assert word in rest.message
+
+
+def test_places_of_a_beam_by_name():
+    model = cantilever(8)
+    system = model.system()
+    assert system.number_of("beam.start") == system.number_of("beam[0]") == 0
+    assert system.number_of("beam.end") == system.number_of("beam(1)") == 8
+    assert system.number_of("beam(0.25)") == 2
+    with pytest.warns(UserWarning, match=r"'beam\(0.3\)' is between two nodes.*beam\[2\]"):
+        model.force("push", "beam(0.3)", force=(0, 0, 1))
+    with pytest.raises(hx.ModelError, match=r"no body 'beam\(1.3\)'"):
+        model.force("pull", "beam(1.3)", force=(0, 0, 1))
+    with pytest.raises(KeyError, match="no beam 'rod'; the beams are beam"):
+        cantilever(8).equilibrium().beam("rod")
+
+
+# -- sections --------------------------------------------------------------------------------------
+
+
+def test_sections_have_the_constants_of_their_shapes():
+    steel = {"E": 210e9, "G": 81e9, "density": 7800.0}
+    square = hx.Section.rectangle(0.1, 0.1, **steel)
+    assert_allclose(square.GJ / steel["G"], 0.140577 * 0.1**4, rtol=1e-5)  # Timoshenko, Goodier
+    narrow = hx.Section.rectangle(0.001, 0.1, **steel)
+    assert_allclose(narrow.GJ / steel["G"], 0.1 * 0.001**3 / 3 * (1 - 0.63 * 0.01), rtol=1e-4)
+    assert narrow.EI[0] > narrow.EI[1]  # y is the short side: bending about y is stiff
+    circle, tube = hx.Section.circle(0.1, **steel), hx.Section.tube(0.1, 0.02, **steel)
+    hole = hx.Section.circle(0.08, **steel)
+    for name in ("EA", "GJ", "EI", "mass", "inertia"):
+        assert_allclose(
+            getattr(tube, name), np.subtract(getattr(circle, name), getattr(hole, name))
+        )
+    beam = hx.Section.i_beam(
+        0.1, 0.2, flange=0.0085, web=0.0056, **steel
+    )  # IPE 200 without fillets
+    assert_allclose(np.array(beam.EI) / 210e9, [1846e-8, 142e-8], rtol=1e-2)
+    channel = hx.Section.channel(0.075, 0.2, flange=0.0115, web=0.0085, **steel)  # UPN 200
+    K = np.array(channel.stiffness)
+    assert_allclose(K[4, 4] / 210e9, 1910e-8, rtol=0.03)
+    shear_centre = K[2, 3] / K[2, 2]
+    assert_allclose(shear_centre, -0.0394, rtol=0.15)  # of the rolled section with sloping flanges

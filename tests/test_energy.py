@@ -21,7 +21,7 @@ def rigid():
 
 
 def whirling(E=5e9, spin=(0, 1.0, 8.0)):
-    """A rod that whirls about a ball joint: with E = 5e9 waves cross it in a hundredth of a step."""
+    """A rod that whirls about a ball joint; with E = 5e9 its waves are much faster than steps."""
     m = hx.Model()
     section = hx.Section.rectangle(0.02, 0.01, E=E, G=E / 2.6, density=1000.0)
     m.beam("rod", (0, 0, 0), (1, 0, 0), section=section, elements=4, angular_velocity=spin)

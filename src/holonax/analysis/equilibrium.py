@@ -23,6 +23,7 @@ from ..result.along import BeamMotion, beam_motion
 from ..start.consistent import Start, consistent, constraint_rows
 from ..start.diagnosis import unique
 from ..system.base import Array, System
+from ..system.beam import MOST_TURN
 from ..system.frames import PlanarFrame
 from ..system.mechanism import Mechanism
 from .checks import as_start, check_system, is_traced, known, unit
@@ -127,11 +128,26 @@ class Equilibrium(eqx.Module):
                 f"cannot be met at t = {float(self.t):g} s, {misfit.max():.3g} is left. Give a "
                 "closer start, or another t."
             )
+        if isinstance(self.system, Mechanism) and self.system.beams:
+            return f"no equilibrium found in {steps}: {self._most_turned()}"
         name, force = self._worst()
         return (
             f"no equilibrium found in {steps}: {name} is out of balance by {force}. Give a closer "
             'start, more load_steps, or method="relaxation"; see that something holds every motion '
             "against the loads."
+        )
+
+    def _most_turned(self) -> str:
+        """What is said of the beam element that turns most, where no more load is taken."""
+        found = []
+        for place in self._mechanism("a beam").beams:
+            turns = self.beam(place.name).turns
+            found.append((float(np.max(turns)), place.name, int(np.argmax(turns))))
+        turn, name, element = max(found)
+        return (
+            f"beyond a part of the load nothing converges; beam {name!r}, element {element}, turns "
+            f"most, by {turn:.3g} rad of the {MOST_TURN} that an element may. Give the beam more "
+            "elements, or more load_steps."
         )
 
     def _kind(self) -> str:

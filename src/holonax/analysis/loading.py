@@ -28,7 +28,7 @@ from .statics import Found, largest, span
 
 _STEPS = 30  # of Newton's method in one increment
 _EASY = 8  # steps after which the next increment may be larger
-_SMALLEST = 1e-4  # increment, part of the load
+_SMALLEST = 1e-3  # increment, part of the first one
 _FAR = 1e3  # a step of so many times the size of the mechanism leads nowhere
 _SMALL = 1e-9  # a step, relative, that may be rounding
 

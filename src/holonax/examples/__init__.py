@@ -5,6 +5,7 @@ data come from and what had to be chosen. Parameters of function systems can be 
 `system.with_parameters(...)`.
 """
 
+from .flexible import lateral_buckling, whirling_rod
 from .linkages import (
     bricard,
     n_four_bar,
@@ -29,6 +30,7 @@ __all__ = [
     "double_pendulum",
     "flyball_governor",
     "heavy_top",
+    "lateral_buckling",
     "n_four_bar",
     "pendulum_with_spring",
     "slider_crank",
@@ -37,4 +39,5 @@ __all__ = [
     "stiff_double_pendulum",
     "three_link_pendulum",
     "two_link_arm",
+    "whirling_rod",
 ]

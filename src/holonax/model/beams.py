@@ -6,19 +6,25 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
+import equinox as eqx
 import jax
 import numpy as np
 from jax import lax
 
 from .. import _numbers
+from .._arguments import choice
 from .._messages import shown
 from .._numbers import is_traced, namespace
 from ..rotation import Vec3, quaternion_from_axes
 from ..rotation.screw import screw_motion
+from ..rotation.vectors import Scalar
 from ..system.beam import MOST_TURN, BeamElement
-from ..system.beam_places import LOBATTO, BeamPlace
-from .attachment import Attached
+from ..system.beam_places import BeamPlace
+from ..system.elements import Force
+from .attachment import Attached, Attachment
 from .bodies import Body, direction, number, vector
+from .force_checks import argument_count, check_value
+from .forces import plain as listed_value
 from .items import Item, ModelError, record
 from .sections import Section
 
@@ -261,11 +267,7 @@ class BeamItem(Item):
             columns = [xp.stack(list(x), axis=-1) for x in (turn.x, turn.y, turn.z)]
             A = axes @ xp.stack(columns, axis=-1)
         inertias = self._between(at, [section.inertias() for _, _, section in self._sections()])
-        weights = np.zeros(at.size)
-        for k in range(place.elements):
-            first = k * place.order
-            weights[first : first + place.order + 1] += LOBATTO[place.order][1]
-        inertias = inertias * (weights[:, None] * length / place.elements)
+        inertias = inertias * (place.weights[:, None] * length)
         spin = vector(self.owner, "angular_velocity", self.angular_velocity, 3)
         v = vector(self.owner, "velocity", self.velocity, 3)
         return [
@@ -321,3 +323,63 @@ def _node(name: str, inertias: Any, r: Any, A: Any, v: Any, spin: Any, start: An
     q = xp.concatenate([r, quaternion_from_axes(A)])
     rate = xp.concatenate([v + xp.cross(spin, r - start), A.T @ spin])
     return Body(name, "spatial", inertias[0], J, r, A, q, rate)
+
+
+@record("line_load", "line load")
+class LineLoad(Item):
+    """A load along a beam, per length.
+
+    **Arguments:**
+
+    - `beam`: its name.
+    - `force`: [N/m], a vector, a function of t, or of (t, frame) as for `force`, called for each
+      node with its frame.
+    - `axes`: "world", or "body" for components along the sections' own axes, which follow them.
+    """
+
+    kinds: ClassVar[Any] = ("spatial",)
+
+    beam: str
+    _: KW_ONLY
+    force: Any
+    axes: Any = "world"
+
+    def attached(self, beam: BeamItem, nodes: list[Body]) -> list[Attached]:
+        """The loads on the nodes (Lobatto quadrature)."""
+        choice(self.owner, "axes", self.axes, ("world", "body"), error=ModelError)
+        place = beam.place(0)
+        length, _, _ = beam._line()
+        value, function, of_state = None, None, False
+        if callable(self.force):
+            function = self.force
+            there = Attachment(self, "spatial", (nodes[0],), {})  # pyright: ignore
+            of_state = argument_count(self.owner, "force", function) == 2
+            check_value(there, "force", function, of_state, (3,))
+        else:
+            value = Vec3.of(vector(self.owner, "force", self.force, 3))
+        out, zero, axes = [], np.zeros(3), np.eye(3)
+        for node, weight in zip(nodes, place.weights * length, strict=True):
+            element = NodeLoad(weight, value, function, of_state, self.axes)
+            part = f"{self.name} on {node.name}"
+            out.append(Attached(self, (node.name,), (element,), zero, zero, axes, axes, part))
+        return out
+
+
+class NodeLoad(Force):
+    """A load per length on a node that stands for the length `weight`."""
+
+    weight: Scalar
+    value: Vec3 | None
+    function: Any = eqx.field(static=True)
+    of_state: bool = eqx.field(static=True)
+    axes: str = eqx.field(static=True)
+
+    def wrenches(self, a: Any, *, t: Any) -> list[tuple[Vec3, Vec3]]:
+        if self.value is not None:
+            force = self.value
+        elif self.of_state:
+            force = Vec3.of(jax.vmap(lambda frame: listed_value(self.function(t, frame)))(a))
+        else:
+            force = Vec3.of(listed_value(self.function(t)))
+        force = force * self.weight
+        return [a.load(a.A @ force if self.axes == "body" else force, a.r * 0.0)]

@@ -101,6 +101,7 @@ class Model(AnalysisMethods):
     body = _adds_body(bodies.SpatialBody)
     planar_body = _adds_body(bodies.PlanarBody)
     beam = _adds(beams.BeamItem)
+    line_load = _adds(beams.LineLoad)
 
     spherical = _adds(joints.Spherical)
     revolute = _adds(joints.Revolute)
@@ -181,6 +182,8 @@ class Model(AnalysisMethods):
             self._bodies[name] = item.placed()
         elif isinstance(item, beams.BeamItem):
             self._add_beam(item)
+        elif isinstance(item, beams.LineLoad):
+            self._add_line_load(item)
         elif isinstance(item, Connector):
             item = self._with_names(item)
             there = self._attachment(item)
@@ -306,6 +309,17 @@ class Model(AnalysisMethods):
         self._beams[item.name] = item.place(len(self._bodies))
         self._bodies.update({node.name: node for node in nodes})
         self._forces.update({element.name: element for element in elements})
+
+    def _add_line_load(self, item: beams.LineLoad) -> None:
+        place = self._beams.get(item.beam) if isinstance(item.beam, str) else None
+        if place is None:
+            known = listed(self._beams) or "none yet"
+            raise ModelError(
+                f"{item.owner}: there is no beam {shown(item.beam)}. The beams are {known}."
+            )
+        beam: Any = self._items[item.beam]
+        nodes = [self._bodies[place.node_name(k)] for k in range(place.nodes)]
+        self._forces.update({x.name: x for x in item.attached(beam, nodes)})
 
     def _with_names(self, item: Connector) -> Connector:
         """The record with bodies by name, where handles were given."""

@@ -58,6 +58,12 @@ class BeamMotion:
         return np.stack(self.element.strain(*self._pairs), axis=-1)
 
     @cached_property
+    def turns(self) -> np.ndarray:
+        """By how much the elements turn between their nodes [rad], (..., elements)."""
+        phi = relative_screw(*self._pairs).phi
+        return np.sqrt(phi.dot(phi))
+
+    @cached_property
     def section_force(self) -> np.ndarray:
         """The section forces and moments of the elements, with damping, (..., elements, 6)."""
         return np.stack(self.element.section_force(*self._pairs), axis=-1)

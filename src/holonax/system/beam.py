@@ -26,7 +26,7 @@ from .frames import Frame
 Components = list[Scalar]
 
 
-# [rad]; the screw of a turn of pi and more is another one, so a beam that turns further has no value
+# [rad]; beyond pi the screw is that of the shorter way round, so before it there is no value
 MOST_TURN = 2.9
 _LEAST_TRACE = 1 + 2 * math.cos(MOST_TURN)
 

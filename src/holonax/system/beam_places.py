@@ -42,6 +42,15 @@ class BeamPlace(NamedTuple):
         inner = (np.arange(self.elements)[:, None] + points).ravel() / self.elements
         return np.append(inner, 1.0)
 
+    @property
+    def weights(self) -> np.ndarray:
+        """The part of the beam's length that each node stands for (Lobatto quadrature)."""
+        out = np.zeros(self.nodes)
+        for k in range(self.elements):
+            first = k * self.order
+            out[first : first + self.order + 1] += LOBATTO[self.order][1]
+        return out / self.elements
+
     def node_name(self, k: int) -> str:
         """The name of node `k` as a body."""
         return f"{self.name}[{k}]"
