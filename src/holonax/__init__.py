@@ -58,6 +58,7 @@ from .model import (
     Model,
     ModelError,
     Section,
+    Shape,
     box,
     composite,
     cylinder,
@@ -83,7 +84,7 @@ from .system import FunctionSystem, System
 from .system.signals import Pulse, Step, Table
 
 if TYPE_CHECKING:
-    from . import analysis, examples, papers, study, view
+    from . import analysis, examples, io, papers, study, view
     from .analysis import (
         Equilibrium,
         Floquet,
@@ -94,13 +95,13 @@ if TYPE_CHECKING:
         kinematics,
         linearize,
     )
-    from .io import from_sympy
+    from .io import FileError, ModelFile, from_sympy, load
     from .run.gradients import value_and_gradient
     from .run.trajectory import Trajectory, trajectory
-    from .view import animate, plot
+    from .view import animate, page, plot, show
 
 # Imported when first asked for: a simulation needs none of them, and pays for none.
-_MODULES = ("analysis", "examples", "papers", "study", "view")
+_MODULES = ("analysis", "examples", "io", "papers", "study", "view")
 _FROM = {
     "Equilibrium": "analysis",
     "Floquet": "analysis",
@@ -110,12 +111,17 @@ _FROM = {
     "inverse_dynamics": "analysis",
     "kinematics": "analysis",
     "linearize": "analysis",
+    "FileError": "io",
+    "ModelFile": "io",
+    "load": "io",
     "Trajectory": "run.trajectory",
     "trajectory": "run.trajectory",
     "value_and_gradient": "run.gradients",
     "animate": "view",
     "from_sympy": "io",
+    "page": "view",
     "plot": "view",
+    "show": "view",
 }
 
 __all__ = [
@@ -138,6 +144,7 @@ __all__ = [
     "Equilibrium",
     "Euler",
     "Event",
+    "FileError",
     "Floquet",
     "FunctionSystem",
     "GGL",
@@ -155,6 +162,7 @@ __all__ = [
     "Midpoint",
     "Model",
     "ModelError",
+    "ModelFile",
     "ModifiedAdamsMoulton",
     "Newmark",
     "NullSpace",
@@ -172,6 +180,7 @@ __all__ = [
     "Rattle",
     "Result",
     "Section",
+    "Shape",
     "StabilizedInvariant",
     "StaggeredPenalty",
     "Start",
@@ -201,14 +210,18 @@ __all__ = [
     "floquet",
     "from_sympy",
     "inverse_dynamics",
+    "io",
     "kinematics",
     "linearize",
+    "load",
     "methods",
+    "page",
     "papers",
     "plot",
     "point_mass",
     "resume",
     "rod",
+    "show",
     "simulate",
     "sphere",
     "study",

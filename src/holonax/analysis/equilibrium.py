@@ -26,6 +26,7 @@ from ..system.base import Array, System
 from ..system.beam import MOST_TURN
 from ..system.frames import PlanarFrame
 from ..system.mechanism import Mechanism
+from ..system.reaction_forces import refuse_reaction_forces
 from .checks import as_start, check_system, is_traced, known, unit
 from .loading import loaded
 from .statics import Found, Problem, search
@@ -237,8 +238,9 @@ def equilibrium(
     reverse, to any order); give a `Start` made beforehand then.
     """
     options = _checked(t, method, load_steps, tol)
+    check_system("equilibrium", system)
+    refuse_reaction_forces("equilibrium", system)
     if isinstance(start, Equilibrium):
-        check_system("equilibrium", system)
         start.check_owner("equilibrium", system)
         rank, q, t0 = start.rank, start.q, start.t
         redundant = start.system.has_redundant_constraints

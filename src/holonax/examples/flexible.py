@@ -7,14 +7,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from .._arguments import checked_call
 from ..model import Model, Section
-from ..start.consistent import Start
-from ..system.mechanism import Mechanism
+from .describing import Options, described
 
 
-@checked_call
-def whirling_rod(elements: int = 8, modulus: float = 5e9) -> tuple[Mechanism, Start]:
+@described
+def whirling_rod(elements: int = 8, modulus: float = 5e9) -> tuple[Model, Options]:
     """A rod of 1 m that whirls about a ball joint at its end, with the initial spin of a rigid one.
 
     A flat of 20 x 10 mm, 1000 kg/m^3, with Young's `modulus` [Pa]: stiff for steps that resolve
@@ -27,11 +25,11 @@ def whirling_rod(elements: int = 8, modulus: float = 5e9) -> tuple[Mechanism, St
         "rod", (0, 0, 0), (1, 0, 0), section=section, elements=elements, angular_velocity=spin
     )
     model.spherical("pin", "ground", "rod.start", at=(0, 0, 0))
-    return model.build()
+    return model, {}
 
 
-@checked_call
-def lateral_buckling(elements: int = 12) -> tuple[Mechanism, Start]:
+@described
+def lateral_buckling(elements: int = 12) -> tuple[Model, Options]:
     """A thin cantilever that a crank lifts at its tip until it buckles sideways.
 
     Bauchau, Epple and Bottasso 2009, Section 9: an aluminium beam of 1 m, 100 mm deep and 2.5 mm
@@ -56,7 +54,7 @@ def lateral_buckling(elements: int = 12) -> tuple[Mechanism, Start]:
     model.revolute("L", "crank.end", "link.start", at=low, axis=(0, 1, 0))
     model.revolute("G", "ground", "crank.start", at=pivot, axis=(0, 1, 0))
     model.drive_angle("motor", joint="G", angle=_turned)
-    return model.build()
+    return model, {}
 
 
 def _turned(t: Any) -> Any:

@@ -55,6 +55,14 @@ class _EnergyStep(ImplicitStep):
         return found._replace(rows=(*rows, *found.rows), columns=(*columns, *found.columns))
 
 
+def _other(system: System, path: Path, v: Array, z: Array) -> Array:
+    """All forces but those of beams and constraints."""
+    force = other_force(system, path, v)
+    if system.has_reaction_forces:
+        force = force + system.reaction_force(path.middle, v, path.t, z)
+    return force
+
+
 def _rows(system: System, context: StepContext, path: Path, v: Array, t1: Array) -> Array:
     """g at the end, and the velocity rows at the middle."""
     time, base = untimed(system, t1)
@@ -98,7 +106,7 @@ class EnergyPreserving(_EnergyStep):
             pairs = list(zip(before, after, strict=True))
             rate = [(f - i) / h for i, f in pairs]
             loads = beam_loads(system, mean, rate)
-            dynamic = system.momentum(path.middle, a) - other_force(system, path, v)
+            dynamic = system.momentum(path.middle, a) - _other(system, path, v, z)
             dynamic = dynamic + held_force(system, path, z, loads)
             off = [m - 0.5 * (i + f) for m, (i, f) in zip(mean, pairs, strict=True)]
             return *off, dynamic, _rows(args.system, args, path, v, t1)
@@ -153,7 +161,7 @@ class EnergyDecaying(_EnergyStep):
             vf, vj = velocities(x)
             v = 0.5 * (vf + vj)
             path = Path.of(system, y0.q, h * v, middle)
-            balance = system.momentum(path.middle, a) - other_force(system, path, v)
+            balance = system.momentum(path.middle, a) - _other(system, path, v, z)
             rows = _rows(args.system, args, path, v, t1)
             if not kinds:
                 return balance + held_force(system, path, z, []), rows

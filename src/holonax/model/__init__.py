@@ -15,6 +15,7 @@ from .inertia import (
 from .items import ModelError
 from .model import Model
 from .sections import Section
+from .shapes import Shape
 
 __all__ = [
     "Body",
@@ -22,6 +23,7 @@ __all__ = [
     "Model",
     "ModelError",
     "Section",
+    "Shape",
     "box",
     "composite",
     "cylinder",

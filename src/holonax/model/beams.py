@@ -21,10 +21,11 @@ from ..rotation.vectors import Scalar
 from ..system.beam import MOST_TURN, BeamElement
 from ..system.beam_places import BeamPlace
 from ..system.elements import Force
+from ..system.frames import as_plain
 from .attachment import Attached, Attachment
 from .bodies import Body, direction, number, vector
+from .expressions import frame_function
 from .force_checks import argument_count, check_value
-from .forces import plain as listed_value
 from .items import Item, ModelError, record
 from .sections import Section
 
@@ -114,8 +115,8 @@ class BeamItem(Item):
         }
         return {**super().numbers(), **parts}
 
-    def words(self) -> tuple[Any, ...]:
-        own = tuple(pair for pair in super().words() if pair[0] != "section")
+    def structure(self) -> tuple[Any, ...]:
+        own = tuple(pair for pair in super().structure() if pair[0] != "section")
         return (*own, ("section", tuple(at for _, at, _ in self._sections())))
 
     def changed(self, **changes: Any) -> Any:
@@ -305,7 +306,15 @@ class BeamItem(Item):
             zero, axes = np.zeros(3), np.eye(3)
             out.append(
                 Attached(
-                    self, names, (element,), zero, zero, axes, axes, f"{self.name}, element {k}"
+                    self,
+                    names,
+                    (element,),
+                    zero,
+                    zero,
+                    axes,
+                    axes,
+                    Vec3.of(zero),
+                    part=f"{self.name}, element {k}",
                 )
             )
         return out
@@ -333,11 +342,13 @@ class LineLoad(Item):
 
     - `beam`: its name.
     - `force`: [N/m], a vector, a function of t, or of (t, frame) as for `force`, called for each
-      node with its frame.
+      node with its frame. Components may be expressions, as there.
     - `axes`: "world", or "body" for components along the sections' own axes, which follow them.
     """
 
     kinds: ClassVar[Any] = ("spatial",)
+    words: ClassVar[tuple[str, ...]] = ("beam", "axes")
+    functions: ClassVar[tuple[str, ...]] = ("force",)
 
     beam: str
     _: KW_ONLY
@@ -349,19 +360,21 @@ class LineLoad(Item):
         choice(self.owner, "axes", self.axes, ("world", "body"), error=ModelError)
         place = beam.place(0)
         length, _, _ = beam._line()
+        given = frame_function(self.owner, "force", self.force, "spatial", ("",), None)
         value, function, of_state = None, None, False
-        if callable(self.force):
-            function = self.force
+        if callable(given):
+            function = given
             there = Attachment(self, "spatial", (nodes[0],), {})  # pyright: ignore
             of_state = argument_count(self.owner, "force", function) == 2
-            check_value(there, "force", function, of_state, (3,))
+            check_value(there, "force", function, of_state, (3,), None)
         else:
-            value = Vec3.of(vector(self.owner, "force", self.force, 3))
+            value = Vec3.of(vector(self.owner, "force", given, 3))
         out, zero, axes = [], np.zeros(3), np.eye(3)
         for node, weight in zip(nodes, place.weights * length, strict=True):
             element = NodeLoad(weight, value, function, of_state, self.axes)
             part = f"{self.name} on {node.name}"
-            out.append(Attached(self, (node.name,), (element,), zero, zero, axes, axes, part))
+            place = (zero, zero, axes, axes, Vec3.of(zero))
+            out.append(Attached(self, (node.name,), (element,), *place, part=part))
         return out
 
 
@@ -378,8 +391,8 @@ class NodeLoad(Force):
         if self.value is not None:
             force = self.value
         elif self.of_state:
-            force = Vec3.of(jax.vmap(lambda frame: listed_value(self.function(t, frame)))(a))
+            force = Vec3.of(jax.vmap(lambda frame: as_plain(self.function(t, frame)))(a))
         else:
-            force = Vec3.of(listed_value(self.function(t)))
+            force = Vec3.of(as_plain(self.function(t)))
         force = force * self.weight
         return [a.load(a.A @ force if self.axes == "body" else force, a.r * 0.0)]

@@ -12,7 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._numbers import as_array, is_traced
+from ..system.quantities import Quantity
 from .items import Item
+from .measured import measured
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +40,7 @@ class Origin:
     def _structure(self) -> Any:
         """All but the numbers."""
         shape = jax.tree.map(np.shape, self._numbers, is_leaf=is_traced)
-        said = tuple((type(item), item.name, item.words()) for item in self.items)
+        said = tuple((type(item), item.name, item.structure()) for item in self.items)
         return self.model, self.solver, str(shape), said
 
     def __eq__(self, other: object) -> bool:
@@ -52,6 +54,18 @@ class Origin:
         for item in self.items:
             model.add(item)
         return model
+
+    @cached_property
+    def _own(self) -> Any:
+        """The model as it was described."""
+        return self._described()
+
+    def measured(self, numbers: Any) -> dict[str, Quantity]:
+        """Every named quantity of a state, with these numbers of the mechanism."""
+        model = self._own
+        if is_traced(numbers) or not np.array_equal(numbers, self.flat()):
+            model = model.with_parameters(self._whole(self.named(numbers)))
+        return measured(model)
 
     def flat(self) -> Any:
         """All numbers as one vector."""
@@ -75,9 +89,12 @@ class Origin:
 
     def system(self, values: Mapping[str, Any]) -> Any:
         """The mechanism with these numbers, all of them given."""
+        return self._described().with_parameters(self._whole(values)).system(solver=self.solver)
+
+    def _whole(self, values: Mapping[str, Any]) -> Any:
+        """Numbers by name as those of the records."""
         tree = jax.tree.structure(self._numbers)
-        whole = jax.tree.unflatten(tree, [values[name] for name in self._leaves])
-        return self._described().with_parameters(whole).system(solver=self.solver)
+        return jax.tree.unflatten(tree, [values[name] for name in self._leaves])
 
 
 def numbers_of(items: Iterable[Item]) -> dict[str, Any]:

@@ -19,7 +19,8 @@ from ..system.held import HeldSystem
 from ..system.mechanism import Mechanism
 from .along import BeamMotion, beam_motion
 from .interpolation import accelerations, interpolate
-from .motion import body_motion, total_momentum
+from .motion import BodyMotion, body_motion, total_momentum
+from .named import ForceHistory, JointHistory, Registry, force_history, joint_history
 from .reactions import Reaction, reaction
 from .states import Leg, Occurrence, States
 from .work import work
@@ -385,6 +386,35 @@ class Result:
     def beam(self, name: str) -> BeamMotion:
         """The shape, strains and section forces of a beam over time."""
         return beam_motion(self._mechanism("a beam"), name, self.q, self.v)
+
+    def body(self, name: str) -> BodyMotion:
+        """The motion of the body `name`, as ``result["crank"]``."""
+        return self[name]
+
+    def joint(self, name: str) -> JointHistory:
+        """What a joint or driver did: its `angle`, `rate`, `slide`, `reaction`, ..., over time."""
+        return joint_history(self._named, self._mechanism("a joint"), name)
+
+    def force(self, name: str) -> ForceHistory:
+        """What a force did: its `length`, `rate`, `force`, `torque`, `power`, over time."""
+        return force_history(self._named, self._mechanism("a force"), name)
+
+    def quantity(self, name: str) -> np.ndarray:
+        """Any quantity by its name, over time: (n,), or (n, components) for a vector.
+
+        ``"crank.position"``, ``"crank.velocity.x"``, ``"A.angle"``, ``"spring.force"``,
+        ``"A.reaction.force"``, ``"energy.total"``, or the name of an output; `quantities` lists
+        them. Angles go on over turns.
+        """
+        return self._named.values("quantity", name)
+
+    def quantities(self) -> dict[str, str]:
+        """The names that `quantity` knows, each with its unit."""
+        return self._named.units()
+
+    @cached_property
+    def _named(self) -> Registry:
+        return Registry(self)
 
     def reaction(self, joint: str, axes: Literal["world", "joint"] = "world") -> Reaction:
         """Force [N] and torque [N m] that the joint applies to its second body, over time.
