@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 # One file stays in one worker, so that its compiled programs are reused.
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
-.PHONY: demo test slow check format papers methods long-runs bench wheel clean
+.PHONY: demo test slow check format papers methods long-runs site bench wheel clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
@@ -39,6 +39,10 @@ methods: $(STAMP)
 # The measurements behind docs/runs.md.
 long-runs: $(STAMP)
 	$(BIN)/python docs/long_runs.py
+
+# The documentation as a site in out/site; it opens from disk.
+site: $(STAMP)
+	$(BIN)/python -m mkdocs build --strict
 
 # Peers live in an environment of their own. WORKS="chain first-answer" measures some works only,
 # PAIRS=20 the first answer of so many pairs of methods instead of all.

@@ -25,6 +25,7 @@ import tempfile
 import time
 import traceback
 import warnings
+import webbrowser
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -365,10 +366,13 @@ USUAL = {
     "quick": lambda r: True,
 }
 
+webbrowser.open = lambda *arguments, **options: True  # nobody looks at what is shown here
+
 # Those that compile programs of their own are called less often, on what is known already.
 COMPILING = {
     *("simulate", "resume", "equilibrium", "linearize", "kinematics", "inverse_dynamics"),
     *("kinematic_motion", "convergence", "condition_numbers", "reference_solution", "animate"),
+    *("page", "show"),
     *("plot", "stability_region", "real_axis_limit", "spectral_radius", "step_matrix", "build"),
     *("amplification", "linear_problem", "reproduce", "write_index", "custom_joint"),
     *("custom_rate_joint", "custom_force", "point_on_curve", "diagnose", "consistent"),

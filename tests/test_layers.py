@@ -28,6 +28,7 @@ LAYERS = {
     "study": "system problem formulation integrator start result run analysis",
     "examples": "system model start",
     "view": "system result",
+    "io": "system",
     "papers": "holonax",
     "cli": "holonax examples papers study",
 }

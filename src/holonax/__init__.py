@@ -55,6 +55,7 @@ from .model import (
     MassProperties,
     Model,
     ModelError,
+    Shape,
     box,
     composite,
     cylinder,
@@ -91,9 +92,10 @@ if TYPE_CHECKING:
         kinematics,
         linearize,
     )
+    from .io import from_sympy
     from .run.gradients import value_and_gradient
     from .run.trajectory import Trajectory, trajectory
-    from .view import animate, plot
+    from .view import animate, page, plot, show
 
 # Imported when first asked for: a simulation needs none of them, and pays for none.
 _MODULES = ("analysis", "examples", "papers", "study", "view")
@@ -110,7 +112,10 @@ _FROM = {
     "trajectory": "run.trajectory",
     "value_and_gradient": "run.gradients",
     "animate": "view",
+    "from_sympy": "io",
+    "page": "view",
     "plot": "view",
+    "show": "view",
 }
 
 __all__ = [
@@ -164,6 +169,7 @@ __all__ = [
     "Ralston",
     "Rattle",
     "Result",
+    "Shape",
     "StabilizedInvariant",
     "StaggeredPenalty",
     "Start",
@@ -191,15 +197,18 @@ __all__ = [
     "equilibrium",
     "examples",
     "floquet",
+    "from_sympy",
     "inverse_dynamics",
     "kinematics",
     "linearize",
     "methods",
+    "page",
     "papers",
     "plot",
     "point_mass",
     "resume",
     "rod",
+    "show",
     "simulate",
     "sphere",
     "study",

@@ -86,6 +86,7 @@ class DriveAngle(JointDriver):
     """
 
     needs = ("turn",)
+    measures = ("turn",)
 
     _: KW_ONLY
     angle: Motion
@@ -109,7 +110,8 @@ class DriveAngle(JointDriver):
         vectors = {"e1": ta[:, 0], "e2": ta[:, 1], "f1": tb[:, 0]}
         known = {name: there.components(x) for name, x in vectors.items()}
         known["target"] = Target.of(there, "angle", self.angle)
-        return there.attached([Residual.of(self.residual, known, "N m")], axes=ta, **place)
+        element = Residual.of(self.residual, known, "N m")
+        return there.attached([element], axes=ta, axes_b=tb, **place)
 
     @staticmethod
     def residual(a: Any, b: Any, *, e1: Any, e2: Any, f1: Any, target: Any, t: Any) -> Any:
@@ -128,6 +130,8 @@ class DriveDistance(PointJoint):
 
     The points are given as those of `distance`; the distance must stay positive.
     """
+
+    measures = ("length",)
 
     _: KW_ONLY
     distance: Motion
@@ -157,6 +161,7 @@ class DriveTranslation(JointDriver):
     """
 
     needs = ("slide",)
+    measures = ("slide",)
 
     _: KW_ONLY
     displacement: Motion

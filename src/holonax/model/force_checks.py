@@ -11,7 +11,7 @@ import numpy as np
 
 from .._messages import explained, shown
 from .._numbers import as_array, is_traced, namespace
-from ..system.frames import Frame, PlanarFrame
+from ..system.frames import Frame, PlanarFrame, as_plain
 from ..system.reaction_forces import JointLoad
 from . import forces
 from .attachment import Attachment
@@ -118,7 +118,7 @@ def check_shape(owner: str, what: str, function: Any, arguments: Any, shape: Any
     """Evaluate a user's function in shapes only and compare."""
     try:
         hash(function)  # it becomes part of the compiled program's key
-        got = jax.eval_shape(lambda args: forces.plain(function(*args)), arguments).shape
+        got = jax.eval_shape(lambda args: as_plain(function(*args)), arguments).shape
     except Exception as error:
         raise ModelError(
             f"{owner}: {what} could not be evaluated: {explained(error)} Write it with jax.numpy."
@@ -154,7 +154,7 @@ def check_custom(group: Attachment, element: Any, sees: int = 0) -> None:
         returned.append(element.function(*frames, t, *extra))
         if not _are_pairs(returned[0], count):
             return []
-        return [tuple(forces.plain(x) for x in pair) for pair in returned[0]]
+        return [tuple(as_plain(x) for x in pair) for pair in returned[0]]
 
     try:
         hash(element.function)

@@ -39,6 +39,8 @@ class SpringDamper(PointPair, ForceItem):
       (t, length, speed); its power is that force times the speed of lengthening.
     """
 
+    measures = ("length",)
+
     _: KW_ONLY
     stiffness: float = 0.0
     damping: float = 0.0
@@ -79,6 +81,7 @@ class TorsionSpring(OnJoint, ForceItem):
 
     touches: ClassVar[tuple[str, ...]] = ("a", "b")
     needs = ("turn",)
+    measures = ("turn",)
     verb = "turn"
 
     a: Any = None
@@ -113,7 +116,8 @@ class TorsionSpring(OnJoint, ForceItem):
         if ta is None or tb is None:
             return there.attached([forces.PlanarTorsionSpring(law)])
         e1, e2, n, f1 = (there.components(x) for x in (*ta.T, tb[:, 0]))
-        return there.attached([forces.TorsionSpringForce(e1, e2, n, f1, law)])
+        element = forces.TorsionSpringForce(e1, e2, n, f1, law)
+        return there.attached([element], axes=ta, axes_b=tb)
 
 
 @record("bushing", "bushing")

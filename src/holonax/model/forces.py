@@ -18,7 +18,7 @@ from jax.lax import optimization_barrier
 from ..rotation import Vec2, Vec3
 from ..rotation.vectors import Axes3, Scalar
 from ..system.elements import Force
-from ..system.frames import Frame, PlanarFrame, at_origins
+from ..system.frames import Frame, PlanarFrame, as_plain, at_origins
 
 Vector = Any  # a Vec2 between planar bodies, a Vec3 between spatial ones
 AnyFrame = Any  # a PlanarFrame or a Frame
@@ -346,21 +346,12 @@ class Applied(Force):
         function: Any = self.function
         if self.of_state:
             own = a if self.origin is None else a.at(self.origin)
-            value = jax.vmap(lambda frame: plain(function(t, frame)))(own)
+            value = jax.vmap(lambda frame: as_plain(function(t, frame)))(own)
         else:
-            value = plain(function(t))
+            value = as_plain(function(t))
         if self._is_planar_torque(a):
             return value
         return Vec2.of(value) if isinstance(a, PlanarFrame) else Vec3.of(value)
-
-
-def plain(value: Any) -> jax.Array:
-    """What a user's function returned, a number or a vector of any sort, as an array."""
-    if isinstance(value, Vec2 | Vec3):
-        return value.array()
-    if isinstance(value, list | tuple):
-        return jnp.stack([jnp.asarray(x, dtype=float) for x in value])
-    return jnp.asarray(value, dtype=float)
 
 
 class Custom(Force):
@@ -377,7 +368,7 @@ class Custom(Force):
     def wrenches(self, *frames: AnyFrame, t: Any) -> list[Wrench]:
         def one(frames: Any, extra: Any) -> list[tuple[Any, Any]]:
             pairs = self.function(*frames, t, *extra)
-            return [(plain(force), plain(torque)) for force, torque in pairs]
+            return [(as_plain(force), as_plain(torque)) for force, torque in pairs]
 
         out = jax.vmap(one)(at_origins(frames, self.origins), self._extra())
         points = [None] * len(frames) if self.origins is None else self.origins

@@ -18,11 +18,11 @@ from .._numbers import as_array, is_traced
 from ..rotation import Vec2, Vec3
 from ..rotation.vectors import Scalar
 from ..system.elements import Force
-from ..system.frames import Frame, PlanarFrame, at_origins
+from ..system.frames import Frame, PlanarFrame, as_plain, at_origins
 from ..system.reaction_forces import JointLoad, ReactionForce
 from . import force_checks as checks
 from .attachment import Attachment
-from .forces import AnyFrame, Resistance, Vector, Wrench, length_of, plain, world_wrench
+from .forces import AnyFrame, Resistance, Vector, Wrench, length_of, world_wrench
 from .items import ModelError
 
 
@@ -225,9 +225,9 @@ class CustomReactionForce(ReactionForce):
         extra = () if self.parameters is None else (self.parameters,)
 
         def one(frames: Any, loads: Any, extra: Any) -> list[tuple[Any, Any]]:
-            seen = [JointLoad(x.force.array(), plain(x.torque)) for x in loads]
+            seen = [JointLoad(x.force.array(), as_plain(x.torque)) for x in loads]
             pairs = self.function(*frames, t, seen, *extra)
-            return [(plain(force), plain(torque)) for force, torque in pairs]
+            return [(as_plain(force), as_plain(torque)) for force, torque in pairs]
 
         out = jax.vmap(one)(at_origins(frames, self.origins), list(loads), extra)
         points = [None] * len(frames) if self.origins is None else self.origins

@@ -267,6 +267,8 @@ class Distance(PointJoint):
     distance unless given.
     """
 
+    measures = ("length",)
+
     _: KW_ONLY
     length: float | None = None
 

@@ -19,11 +19,22 @@ from ..system.frames import Frame, PlanarFrame
 from ..system.mechanism import JointPlaces, Mechanism
 from ..system.reaction_forces import SeeingGroup
 from ..system.signals import check_breaks
-from . import bodies, custom, drivers, force_items, gears, joints, nonholonomic, planar_joints
+from . import (
+    bodies,
+    custom,
+    drivers,
+    force_items,
+    gears,
+    joints,
+    nonholonomic,
+    outputs,
+    planar_joints,
+)
 from .analysis_methods import AnalysisMethods
 from .attachment import Attached, Attachment
 from .bodies import Body, BodyItem, Ground, ground_body, vector
 from .items import Connector, Item, JointItem, Kind, ModelError
+from .measured import measured
 from .origin import Origin, numbers_of
 from .units import check_lengths
 
@@ -84,6 +95,7 @@ class Model(AnalysisMethods):
         self._bodies: dict[str, Body] = {}
         self._joints: dict[str, Attached] = {}
         self._forces: dict[str, Attached] = {}
+        self._outputs: dict[str, outputs.AttachedOutput] = {}
         self.gravity = None if gravity is None else _gravity(gravity)
         self.breaks = check_breaks("Model", breaks)
 
@@ -123,6 +135,8 @@ class Model(AnalysisMethods):
     joint_damping = _adds(force_items.JointDamping)
     joint_friction = _adds(force_items.JointFriction)
     custom_force = _adds(force_items.CustomForce)
+
+    output = _adds(outputs.OutputItem)
 
     # -- what was said -----------------------------------------------------------------------
 
@@ -169,7 +183,8 @@ class Model(AnalysisMethods):
         elif isinstance(item, Connector):
             item = self._with_names(item)
             there = self._attachment(item)
-            found = self._joints if isinstance(item, JointItem) else self._forces
+            found: Any = self._joints if isinstance(item, JointItem) else self._forces
+            found = self._outputs if isinstance(item, outputs.OutputItem) else found
             found[name] = item.attach(there)
         self._items[name] = item
         return item
@@ -221,6 +236,14 @@ class Model(AnalysisMethods):
         for name, item in self._items.items():
             out.add(changed.get(name, item))
         return out
+
+    def quantities(self) -> dict[str, str]:
+        """What can be asked of a state by name, with units: ``{"A.angle": "rad", ...}``.
+
+        A vector goes by its name, ``"crank.velocity"``, or by component, ``"crank.velocity.x"``.
+        Results know these and more, reactions and energies among them: `Result.quantities`.
+        """
+        return {name: x.unit for name, x in measured(self).items()}
 
     def to_dict(self) -> dict[str, Any]:
         """The model as a dictionary of strings, numbers and lists, from which `from_dict` makes

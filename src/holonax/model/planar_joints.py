@@ -32,6 +32,7 @@ class PinInSlot(PointJoint):
 
     kinds = ("planar",)
     free = ("slide",)
+    measures = ("slide", "turn")
 
     _: KW_ONLY
     direction: Any = None

@@ -28,7 +28,7 @@ from .auto import RTOL, drive, new_auto
 from .control import StepControl, Tolerance
 from .driver import Outcome, Run, follow, new_run
 from .events import Event, as_events, check_events
-from .failure import broken, explain, explain_event
+from .failure import broken, explain, explain_event, torn
 from .pairs import (
     check_pair,
     check_reaction_forces,
@@ -190,7 +190,8 @@ def simulate(
         run.auto = new_auto(run, rtol)
     if storage is not None:
         run.limit, run.brief = _FEW, True
-        storage.begin(run, (formulation, integrator), {**given, "events": request.events})
+        given["events"] = as_events("simulate", events)
+        storage.begin(run, (formulation, integrator), given)
     return _completed(run, formulation, integrator, storage)
 
 
@@ -340,6 +341,9 @@ def _result(run: Run, outcome: Outcome, storage: Storage | None) -> Result:
         status, message = _failure(run, outcome)
     elif success and run.states.legs:
         wrong = broken(run.system, run.states.legs[-1], run.t, run.q, run.v)
+        if not wrong and request.every == 1 and request.times is None and storage is None:
+            at = arrays["t"] if ticks is None else ticks
+            wrong = torn(arrays["legs"], arrays["leg"], at, arrays["q"], arrays["v"])
         if wrong:
             status, success, message = "drift", False, f"{message}, {wrong}"
     if storage is not None and storage.full and outcome.kind == "interrupt":

@@ -315,6 +315,35 @@ class System(eqx.Module):
     def has_nonholonomic_constraints(self) -> bool:
         """Whether some rows are of velocity level only."""
 
+    @property
+    def position_size(self) -> int | None:
+        """The number of position coordinates; None where only a start tells."""
+        return None
+
+    # -- for other solvers ---------------------------------------------------------------
+
+    def as_ode(self, *, alpha: float = 0.0, beta: float = 0.0, start: Any = None) -> Any:
+        """The equations as y' = f(t, y) with y = (q, v), for SciPy, diffrax and other solvers; see
+        `holonax.system.equations.OdeEquations`.
+
+        `alpha` and `beta` [1/s] are Baumgarte's gains against drift. A `start` is needed where the
+        system does not say how many coordinates it has (functions).
+        """
+        from .equations import ode_of
+
+        return ode_of(self, alpha, beta, start)
+
+    def as_dae(self, index: Literal[1, 2, 3, "GGL"] = 3, *, start: Any = None) -> Any:
+        """The equations as 0 = F(t, y, y') with y = (q, v, lam), for SUNDIALS' IDA, scipy-dae and
+        other solvers; see `holonax.system.equations.DaeEquations`.
+
+        `index` says which form of the constraints is solved: 3 for g = 0, 2 for g' = 0, 1 for
+        g'' = 0, or ``"GGL"`` for g = 0 and g' = 0 together. `start` as for `as_ode`.
+        """
+        from .equations import dae_of
+
+        return dae_of(self, index, start)
+
     # -- derived -------------------------------------------------------------------------
 
     def at(self, q: Array, t: Array) -> Configuration:

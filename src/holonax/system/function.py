@@ -136,6 +136,10 @@ class FunctionSystem(System):
         new = jax.tree_util.tree_map_with_path(lambda path, x: wanted.get(_path(path), x), new)
         return eqx.tree_at(lambda s: s.p, self, _numbers(new))
 
+    @property
+    def position_size(self) -> int | None:
+        return None if self._coordinate_names is None else len(self._coordinate_names)
+
     def with_redundant_constraints(self) -> FunctionSystem:
         return _replaced(self, _redundant=True)
 

@@ -5,7 +5,7 @@ The equations are those of its `BodySet`; this module answers by name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -15,13 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._arguments import choice
-from .._messages import listed, shown
+from .._messages import listed, shown, unknown_name
 from .._numbers import is_traced
 from ..rotation import Vec2, Vec3
 from .assembly import BodySet
 from .base import Array, ConstraintFactor, Metric, Rows, System
 from .elements import Indices
 from .frames import PlanarFrame
+from .quantities import Quantity, find, names_of
 from .reaction_forces import seen_rows
 from .signals import Signal, signals_in
 from .tangent_blocks import StepWeights, force_diagonals
@@ -143,6 +144,10 @@ class Mechanism(System):
     @property
     def has_nonholonomic_constraints(self) -> bool:
         return any(not g.is_holonomic for g in self.bodies.joints)
+
+    @property
+    def position_size(self) -> int:
+        return self.bodies.n * (3 if self.is_planar else 7)
 
     # -- System: configuration -----------------------------------------------------------
 
@@ -375,6 +380,32 @@ class Mechanism(System):
         if self.bodies.com is None:
             return frame
         return frame.at((Vec2 if self.is_planar else Vec3).of(-self.bodies.com[i]))
+
+    # -- quantities by name ----------------------------------------------------------------
+
+    def measured(self) -> dict[str, Quantity]:
+        """Every quantity that follows from a state, by name."""
+        return {} if self.origin is None else self.origin.measured(self.numbers)
+
+    def quantities(self) -> dict[str, str]:
+        """What can be asked of a state by name, with units: ``{"A.angle": "rad", ...}``."""
+        return {name: x.unit for name, x in self.measured().items()}
+
+    def quantity(self, name: str) -> Callable[[Any, Array, Array], Any]:
+        """A named quantity as a function of (t, q, v), which may be traced and differentiated.
+
+        Angles between spatial bodies are those less whole turns, between -pi and pi.
+        """
+        found = self.named_quantity("quantity", name)
+        return lambda t, q, v: found.at(self.bodies, t, q, v)
+
+    def named_quantity(self, owner: str, name: Any) -> Quantity:
+        """The quantity of that name, or one message that begins with `owner`."""
+        known = self.measured()
+        found = find(known, name) if isinstance(name, str) else None
+        if found is None:
+            raise KeyError(unknown_name(owner, "quantity", name, names_of(known)))
+        return found
 
     # -- bodies and joints by name -------------------------------------------------------
 

@@ -38,6 +38,10 @@ class WrappedSystem(System):
     def held_coordinates(self, item: int | str, nq: int) -> list[int]:
         return self.base.held_coordinates(item, nq)
 
+    @property
+    def position_size(self) -> int | None:
+        return self.base.position_size
+
     def mass_matrix(self, q: Array) -> Array:
         return self.base.mass_matrix(q)
 
