@@ -366,6 +366,8 @@ USUAL = {
     "path": lambda r: str(Path(SCRATCH) / r.choice(["picture.gif", "model.toml", "model.json"])),
     "model": lambda r: small(),
     "run": lambda r: r.choice([None, {"t_end": 1.0}]),
+    "outputs": lambda r: r.choice([(), ["hinge.angle"], {"x": "2 * crank.x"}]),
+    "table": lambda r: {"t": [0.0, 1.0]},
     "objective": lambda r: r.choice([lambda motion: motion.q[-1, 0], 3.0]),
     "with_respect_to": lambda r: r.choice(["q", ["q", "v"], ["bodies.mass"]]),
     "period": lambda r: 0.02,
