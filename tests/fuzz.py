@@ -379,6 +379,16 @@ USUAL = {
     "n": lambda r: r.choice([1, 2]),
     "out": lambda r: None,
     "quick": lambda r: True,
+    "kind": lambda r: r.choice(["box", "rod", "sphere", "mesh"]),
+    "shape": lambda r: r.choice([None, mass_properties(), "part.stl"]),
+    "controllers": lambda r: hx.Controller(
+        lambda t, x: 0.0, period=0.01, inputs=["crank.x"], outputs=["no.such"]
+    ),
+    "inputs": lambda r: r.choice([[], "crank.x"]),
+    "target": lambda r: r.choice([None, 0.1, lambda t: t]),
+    "command": lambda r: r.choice([1.0, lambda t, x, v: t]),
+    "x": lambda r: r.choice([None, "crank.x"]),
+    "y": lambda r: r.choice([None, "crank.y"]),
 }
 
 webbrowser.open = lambda *arguments, **options: True  # nobody looks at what is shown here
@@ -391,7 +401,8 @@ COMPILING = {
     *("plot", "stability_region", "real_axis_limit", "spectral_radius", "step_matrix", "build"),
     *("amplification", "linear_problem", "reproduce", "write_index", "custom_joint"),
     *("custom_rate_joint", "custom_force", "point_on_curve", "diagnose", "consistent"),
-    *("floquet", "trajectory", "value_and_gradient", "ensemble", "fit"),
+    *("floquet", "trajectory", "value_and_gradient", "ensemble", "fit", "simulate_controlled"),
+    *("curves", "output", "quantity", "sampled"),
 }
 # What holonax makes and nobody else.
 RECORDS = {

@@ -33,9 +33,10 @@ LAYERS = {
     "papers": "holonax",
     "cli": "holonax examples papers study",
 }
-# What is imported inside of functions only: the methods of a model that run and analyse it go
-# through the public names, and the command line and the papers have nothing else.
-LATE = {"model": {"holonax", "io"}}
+# What is imported inside of functions only: the methods of a model that run and analyse it, and
+# those of a result that draw it, go through the public names, and the command line and the papers
+# have nothing else.
+LATE = {"model": {"holonax", "io"}, "result": {"holonax", "io", "view"}}
 
 # Modules of one name in several rooms that mean the same there, and a class that a user knows by
 # the room it is in (`hx.Table` and `hx.papers.Table`).

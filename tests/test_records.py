@@ -59,6 +59,7 @@ def spatial():
     m.bushing("bushing", "crank", "rod", at=(1, 0, 0), axes=(0.1, 0.2, 0.3), stiffness=[1.0] * 6)
     m.joint_damping("oil", "revolute", 0.3)
     m.joint_friction("rust", "screw", (0.3, 0.2), (0.1, 0.05))
+    m.motor("servo", "revolute", target=0.2, proportional=3.0, derivative=0.1, limit=5.0)
     m.force("push", "rod", force=(1, 2, 3), at=(1, 1, 1), axes="body")
     m.torque("twist", "rod", torque=(1, 2, 3))
     return m

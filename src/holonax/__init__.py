@@ -72,6 +72,7 @@ from .result.result import Energy, Result
 from .result.states import Occurrence
 from .rotation import Vec2, Vec3
 from .run.control import StepControl
+from .run.controlled import Controller, simulate_controlled
 from .run.events import Event, Impact
 from .run.pairs import Method, methods
 from .run.request import Progress
@@ -140,6 +141,7 @@ __all__ = [
     "Baumgarte",
     "Body",
     "ConstraintError",
+    "Controller",
     "CoordinatePartitioning",
     "CoordinateProjection",
     "Diagnosis",
@@ -235,6 +237,7 @@ __all__ = [
     "rod",
     "show",
     "simulate",
+    "simulate_controlled",
     "sphere",
     "study",
     "trajectory",

@@ -33,6 +33,7 @@ class Attached:
     axes_b: np.ndarray
     arm: Any  # `point` as elements have it: from the centre of mass
     sees: tuple[str, ...] = ()  # joints whose reactions it depends on
+    measures: tuple[str, ...] = ()  # what a force measures, where its kind does not say
     part: str = ""  # which of several alike that one record becomes
 
     @property
@@ -142,7 +143,7 @@ class Attachment:
             return self.points(at, at_a, at_b)  # refuses, and says what to give
         try:
             first, second = at
-        except (TypeError, ValueError):
+        except Exception:  # of whatever was given
             raise ModelError(
                 f"{self.owner}: at={shown(at)} must be two world points, one on each body."
             ) from None
@@ -255,6 +256,7 @@ class Attachment:
         point: Any = None,
         axes: Any = None,
         axes_b: Any = None,
+        measures: Any = (),
     ) -> Attached:
         """With these elements; `point` and `axes` are where reactions are reported.
 
@@ -274,6 +276,7 @@ class Attachment:
             np.eye(d) if axes is None else axes,
             np.eye(d) if axes_b is None else axes_b,
             self.arm(min(1, len(self.bodies) - 1), point),
+            measures=measures,
         )
 
 

@@ -28,6 +28,7 @@ from . import (
     force_items,
     gears,
     joints,
+    motors,
     nonholonomic,
     outputs,
     planar_joints,
@@ -37,7 +38,7 @@ from .attachment import Attached, Attachment
 from .bodies import Body, BodyItem, Ground, ground_body, vector
 from .items import Connector, Item, JointItem, Kind, ModelError
 from .measured import measured
-from .origin import Origin, numbers_of
+from .origin import Origin, numbers_of, parameter_path, with_entry
 from .units import check_lengths
 
 _SOLVERS = ("auto", "dense", "block")
@@ -139,6 +140,7 @@ class Model(AnalysisMethods):
     torque = _adds(force_items.AppliedTorque)
     joint_damping = _adds(force_items.JointDamping)
     joint_friction = _adds(force_items.JointFriction)
+    motor = _adds(motors.Motor)
     custom_force = _adds(force_items.CustomForce)
 
     output = _adds(outputs.OutputItem)
@@ -216,7 +218,8 @@ class Model(AnalysisMethods):
     def with_parameters(self, values: Mapping[str, Any]) -> Model:
         """A copy of the model with other numbers, by the names of `parameters`.
 
-        They may be traced: everything that follows from them is a pure function.
+        They may be traced: everything that follows from them is a pure function. One of the
+        parameters of a user's function goes by its own name, ``"push.gain"``.
         """
         changes: dict[str, dict[str, Any]] = {}
         if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
@@ -233,7 +236,12 @@ class Model(AnalysisMethods):
                     f"Model: there is no parameter {shown(key)}. They are named as 'crank.mass', "
                     f"for the objects {listed(self._items)}."
                 )
-            changes.setdefault(name, {})[field] = value
+            own, inner = changes.setdefault(name, {}), parameter_path(self._items[name], field)
+            if inner is None:
+                own[field] = value
+            else:
+                before = own.get("parameters", self._items[name].parameters)  # pyright: ignore
+                own["parameters"] = with_entry(before, inner, value)
         items = {name: self._changed(self[name], given) for name, given in changes.items()}
         return self._copy(items, gravity)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -22,6 +23,7 @@ from .interpolation import accelerations, interpolate, smallest
 from .motion import BodyMotion, body_motion, total_momentum
 from .named import ForceHistory, JointHistory, Registry, force_history, joint_history
 from .reactions import Reaction, reaction
+from .resampling import sampled
 from .states import Leg, Occurrence, States
 from .work import work
 
@@ -318,6 +320,16 @@ class Result:
             q[inside], v[inside] = interpolate(leg, ts, *states, times[inside], first, self.clock)
         return q, v
 
+    def sampled(self, times: Any) -> Result:
+        """The same run at other times [s], by `at`: a result with quantities, plots and tables.
+
+        Its accelerations and multipliers are computed anew from the states.
+        """
+        times = np.atleast_1d(array("sampled", "times", times))
+        if times.size < 1 or np.any(np.diff(times) < 0):
+            raise ValueError("sampled: times must be one or more, in rising order. Sort them.")
+        return sampled(self, times)
+
     @cached_property
     def _stretches(self) -> list[tuple[int, int]]:
         """Where the motion is smooth: (first, last + 1) of the states between jumps and legs."""
@@ -412,6 +424,27 @@ class Result:
     def quantities(self) -> dict[str, str]:
         """The names that `quantity` knows, each with its unit."""
         return self._named.units()
+
+    def plot(
+        self,
+        *names: str,
+        x: str | None = None,
+        y: str | Sequence[str] | None = None,
+        title: str = "",
+    ) -> Any:
+        """A matplotlib figure of named quantities; save it with `figure.savefig(path)`.
+
+        ``plot("A.angle", "spring.force")`` draws them over time, a panel for each unit; a body
+        stands for its position, a joint for what it leaves free, a force for what it gives,
+        ``"energy"`` and ``"drift"`` for all of theirs. ``plot(x="A.angle", y="A.rate")`` draws one
+        over the other, and ``plot()`` the mechanism, its motion, energy and drift, as `hx.plot`.
+        Curves of a run that saved its steps are drawn from its dense output.
+        """
+        from .. import view
+
+        if not names and x is None and y is None:
+            return view.plot(self, title=title)
+        return view.curves(self, names, x=x, y=y, title=title)
 
     @cached_property
     def _named(self) -> Registry:

@@ -24,6 +24,7 @@ from .beam import BeamElement
 from .beam_places import BeamPlace, node_named
 from .elements import Indices
 from .frames import PlanarFrame
+from .inventory import Inventory
 from .quantities import Quantity, find, names_of
 from .reaction_forces import seen_rows
 from .signals import Signal, signals_in
@@ -84,8 +85,13 @@ class Mechanism(System):
         return {} if self.origin is None else self.origin.named(self.numbers)
 
     def with_parameters(self, changes: Mapping[str, Any] | None = None, **more: Any) -> Mechanism:
-        """This mechanism with other numbers, which may be traced; nothing is compiled again."""
+        """This mechanism with other numbers, which may be traced; nothing is compiled again.
+
+        One of the parameters of a user's function goes by its own name as well, ``"push.gain"``
+        for ``"push.parameters.gain"``.
+        """
         known, changed = self.parameters(), {**(changes or {}), **more}
+        changed = {_full_name(known, name): value for name, value in changed.items()}
         for name, value in changed.items():
             if name not in known:
                 raise KeyError(
@@ -444,6 +450,12 @@ class Mechanism(System):
             raise KeyError(unknown_name(owner, "quantity", name, names_of(known)))
         return found
 
+    def parts(self) -> Inventory:
+        """The shapes of the bodies, and the joints and forces between them, to be drawn."""
+        if self.origin is None:
+            return Inventory(dict.fromkeys(self.bodies.names, ()), ())
+        return self.origin.parts(self.numbers)
+
     # -- bodies and joints by name -------------------------------------------------------
 
     def check_body(self, name: Any) -> None:
@@ -479,3 +491,10 @@ class Mechanism(System):
     def is_planar(self) -> bool:
         """Whether the bodies are planar."""
         return self.bodies.frame is PlanarFrame
+
+
+def _full_name(known: Mapping[str, Any], name: str) -> str:
+    """The name of a parameter, where that of a user's function may be given by its own."""
+    item, _, own = str(name).partition(".")
+    full = f"{item}.parameters.{own}"
+    return full if name not in known and full in known else name
