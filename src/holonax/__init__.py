@@ -35,6 +35,8 @@ from .integrator import (
     AdamsMoulton,
     Dop853,
     Dopri5,
+    EnergyDecaying,
+    EnergyPreserving,
     Euler,
     GeneralizedAlpha,
     Heun,
@@ -55,6 +57,7 @@ from .model import (
     MassProperties,
     Model,
     ModelError,
+    Section,
     Shape,
     box,
     composite,
@@ -81,7 +84,7 @@ from .system import FunctionSystem, System
 from .system.signals import Pulse, Step, Table
 
 if TYPE_CHECKING:
-    from . import analysis, examples, io, papers, study, view
+    from . import analysis, examples, io, many, papers, study, view
     from .analysis import (
         Equilibrium,
         Floquet,
@@ -93,12 +96,13 @@ if TYPE_CHECKING:
         linearize,
     )
     from .io import FileError, ModelFile, from_sympy, load
+    from .many import Ensemble, ensemble
     from .run.gradients import value_and_gradient
     from .run.trajectory import Trajectory, trajectory
     from .view import animate, page, plot, show
 
 # Imported when first asked for: a simulation needs none of them, and pays for none.
-_MODULES = ("analysis", "examples", "io", "papers", "study", "view")
+_MODULES = ("analysis", "examples", "io", "many", "papers", "study", "view")
 _FROM = {
     "Equilibrium": "analysis",
     "Floquet": "analysis",
@@ -111,6 +115,8 @@ _FROM = {
     "FileError": "io",
     "ModelFile": "io",
     "load": "io",
+    "Ensemble": "many",
+    "ensemble": "many",
     "Trajectory": "run.trajectory",
     "trajectory": "run.trajectory",
     "value_and_gradient": "run.gradients",
@@ -136,6 +142,9 @@ __all__ = [
     "Dop853",
     "Dopri5",
     "Energy",
+    "EnergyDecaying",
+    "EnergyPreserving",
+    "Ensemble",
     "Equilibrium",
     "Euler",
     "Event",
@@ -174,6 +183,7 @@ __all__ = [
     "Ralston",
     "Rattle",
     "Result",
+    "Section",
     "Shape",
     "StabilizedInvariant",
     "StaggeredPenalty",
@@ -199,6 +209,7 @@ __all__ = [
     "cylinder",
     "diagnose",
     "disc",
+    "ensemble",
     "equilibrium",
     "examples",
     "floquet",
@@ -208,6 +219,7 @@ __all__ = [
     "kinematics",
     "linearize",
     "load",
+    "many",
     "methods",
     "page",
     "papers",

@@ -13,6 +13,7 @@ from .._messages import explained, shown
 from .._numbers import as_array, is_traced, namespace
 from ..system.expression import FrameExpression
 from ..system.frames import Frame, PlanarFrame, as_plain
+from ..system.reaction_forces import JointLoad
 from . import forces
 from .attachment import Attachment
 from .bodies import number, vector
@@ -160,12 +161,17 @@ def check_value(
     check_shape(single.owner, what, function, (*arguments, *extra(parameters)), shape)
 
 
-def check_custom(group: Attachment, element: forces.Custom) -> None:
-    """Evaluate the function in shapes only: one pair of force and torque for each body."""
+def check_custom(group: Attachment, element: Any, sees: int = 0) -> None:
+    """Evaluate the function in shapes only: one pair of force and torque for each body. It is given
+    the reactions of `sees` joints."""
     count, d = len(group.bodies), group.size
     frames = tuple(frame_shape(group.kind) for _ in range(count))
     extra = () if element.parameters is None else (element.parameters,)
     time = jax.ShapeDtypeStruct((), jnp.float64)
+    turn = () if group.kind == "planar" else (d,)
+    if sees:
+        shapes = (jax.ShapeDtypeStruct(shape, jnp.float64) for shape in ((d,), turn))
+        extra = ([JointLoad(*shapes)] * sees, *extra)
 
     returned: list[Any] = []
 
@@ -179,7 +185,8 @@ def check_custom(group: Attachment, element: forces.Custom) -> None:
         hash(element.function)
         got = jax.eval_shape(pairs, frames, time, extra)
     except Exception as error:
-        takes = "(frame, ..., t)" if not extra else "(frame, ..., t, parameters)"
+        given = ("reactions", sees), ("parameters", element.parameters is not None)
+        takes = ", ".join(["(frame, ..., t", *(name for name, there in given if there)]) + ")"
         raise ModelError(
             f"{group.owner}: its function could not be evaluated as a function of {takes}: "
             f"{explained(error)} It must return a pair (force, torque) for each body; write it "
@@ -193,13 +200,13 @@ def check_custom(group: Attachment, element: forces.Custom) -> None:
             f"{example}. It returns something else{alone}."
         )
     shapes = [tuple(x.shape for x in pair) for pair in got]
-    wanted = [((d,), () if group.kind == "planar" else (d,))] * count
+    wanted = [((d,), turn)] * count
     if shapes != wanted:
         raise ModelError(
             f"{group.owner}: its function must return a pair (force, torque) for each of its "
             f"{count} bodies, of shapes {wanted[0]}, got {shapes}."
         )
-    if element.energy is not None:
+    if not sees and element.energy is not None:
         check_shape(group.owner, "potential", element.energy, (*frames, *extra), ())
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .._arguments import choice
-from .._messages import shown
+from .._messages import listed, shown
 from .._numbers import as_array, is_traced, namespace
 from ..rotation import Axes3
 from . import force_checks as checks
-from . import forces
+from . import forces, friction
 from .attachment import Attached, Attachment
 from .bodies import rotation_matrix
 from .expressions import checked_parameters, extra, frame_function
@@ -281,7 +281,7 @@ class AppliedTorque(AppliedItem):
 class JointForce(OnJoint, ForceItem):
     """Resistance against the motion that a joint leaves free."""
 
-    needs = ("turn", "slide", "ball")
+    needs = ("turn", "slide", "ball", "glide")
     verb = "slow"
 
     joint: str
@@ -303,6 +303,8 @@ class JointForce(OnJoint, ForceItem):
             made.append(forces.HingeResistance(None if there.is_planar else axis, turn))
         if "ball" in free:
             made.append(forces.BallResistance(turn))
+        if "glide" in free:
+            made.append(friction.GlideResistance(there.arm(1, joint.point), axis, slide))
         return there.attached(made, point=joint.point, point_a=joint.point_a)
 
 
@@ -312,7 +314,8 @@ class JointDamping(JointForce):
 
     **Arguments:**
 
-    - `joint`: a revolute, prismatic, cylindrical, screw, spherical or pin-in-slot joint.
+    - `joint`: a revolute, prismatic, cylindrical, screw, spherical, pin-in-slot, point-on-line,
+      point-on-plane or planar joint.
     - `damping`: [N m s/rad] against turning, [N s/m] against sliding; a pair (sliding, turning)
       for a joint that does both.
     """
@@ -331,17 +334,57 @@ class JointFriction(JointForce):
 
     **Arguments:**
 
-    - `joint`: a revolute, prismatic, cylindrical, screw, spherical or pin-in-slot joint.
+    - `joint`: a revolute, prismatic, cylindrical, screw, spherical, pin-in-slot, point-on-line,
+      point-on-plane or planar joint.
     - `friction`: its greatest torque [N m] against turning, or force [N] against sliding; a pair
-      (sliding, turning) for a joint that does both. The joint's reaction does not change it.
+      (sliding, turning) for a joint that does both. The joint's reaction does not change it. Or:
+    - `coefficient`: Coulomb's mu; friction is mu times the load that the joint itself carries at
+      that instant (not for screws).
     - `transition_speed`: [rad/s] or [m/s], likewise; friction tanh(speed / transition_speed)
-      opposes the motion, so below this speed it creeps.
+      opposes the motion, so below this speed it creeps. With `coefficient` it is the speed [m/s] at
+      which the surfaces slip.
+    - `radius`: with `coefficient`, where the surfaces of a joint that turns rub [m].
+    - `length`: with `coefficient`, the length [m] of a guide, sleeve or hinge, the joint's point of
+      its second body in the middle. Each of its two ends carries half of the force across the axis,
+      and both the bending moment as a couple; a short guide may jam. Without it the moment loads
+      nothing.
+
+    The load of a hinge is the force across its axis and, at a collar of the same radius, the thrust
+    along it; of a ball, the whole force; on a plane, the force normal to it. A sleeve that slides
+    and turns has one friction, against the slip of both together.
     """
 
-    friction: Any
-    transition_speed: Any
+    friction: Any = None
+    transition_speed: Any = None
+    _: KW_ONLY
+    coefficient: Any = None
+    radius: Any = None
+    length: Any = None
 
     def attach(self, there: Attachment) -> Attached:
+        if (self.friction is None) == (self.coefficient is None):
+            state = "missing" if self.friction is None else "given twice"
+            raise ModelError(
+                f"{self.owner}: its size is {state}. Give friction= (a force or torque) or "
+                "coefficient= (of the joint's own load)."
+            )
+        if self.transition_speed is None:
+            raise ModelError(
+                f"{self.owner}: transition_speed is missing. Give a speed that counts as slow."
+            )
+        if self.coefficient is not None:
+            joint = self.on(there.joints)
+            assert joint is not None
+            sizes = (self.coefficient, self.radius, self.length, self.transition_speed)
+            made = friction.friction_of(there, joint, *sizes)
+            places = {"point": joint.point, "point_a": joint.point_a}
+            return replace(there.attached([made], **places), sees=(joint.item.name,))
+        for what in ("radius", "length"):
+            if getattr(self, what) is not None:
+                raise ModelError(
+                    f"{self.owner}: {what} means nothing with friction=, which the joint's load "
+                    "does not change. Leave it out, or give coefficient=."
+                )
         f = checks.slide_and_turn(self.owner, "friction", self.friction)
         s = checks.slide_and_turn(self.owner, "transition_speed", self.transition_speed)
         if not is_traced(s) and min(s) == 0:
@@ -367,6 +410,10 @@ class CustomForce(ForceItem):
       arrays. Write it with `jax.numpy`.
     - `parameters`: numbers or arrays in any nesting of dictionaries, lists and tuples.
     - `potential`: the stored energy [J], a function of (frame, ...) or (frame, ..., parameters).
+    - `reactions`: names of joints. The function is then called as (frame, ..., t, reactions) or
+      (frame, ..., t, reactions, parameters), with what each of these joints applies to its second
+      body at its point at that instant: ``reactions[0].force`` [N] and ``.torque`` [N m], in world
+      axes. What it returns may change these reactions; the equations are solved for both together.
     """
 
     touches: ClassVar[tuple[str, ...]] = ("bodies",)
@@ -376,6 +423,8 @@ class CustomForce(ForceItem):
     function: Callable[..., Any]
     parameters: Any = None
     potential: Callable[..., Any] | None = None
+    _: KW_ONLY
+    reactions: Any = ()
 
     def attach(self, there: Attachment) -> Attached:
         for what in ("function", "potential"):
@@ -386,6 +435,26 @@ class CustomForce(ForceItem):
                     "bodies' frames."
                 )
         parameters = checked_parameters(self.owner, self.parameters)
+        if self.reactions:
+            return self._attached_to_joints(there, parameters)
         element = forces.Custom(parameters, there.origins(), self.function, self.potential)
         checks.check_custom(there, element)
         return there.attached([element])
+
+    def _attached_to_joints(self, there: Attachment, parameters: Any) -> Attached:
+        if self.potential is not None:
+            raise ModelError(
+                f"{self.owner}: a force that depends on reactions has no potential. Leave it out."
+            )
+        names = (self.reactions,) if isinstance(self.reactions, str) else self.reactions
+        unknown = [x for x in names if not isinstance(x, str) or x not in there.joints]
+        if unknown:
+            known = listed(there.joints) or "none yet"
+            raise ModelError(
+                f"{self.owner}: reactions names {shown(unknown[0])}, which is no joint. The joints "
+                f"are {known}."
+            )
+        points = tuple(there.joints[name].arm for name in names)
+        element = friction.CustomReactionForce(points, parameters, there.origins(), self.function)
+        checks.check_custom(there, element, len(names))
+        return replace(there.attached([element]), sees=tuple(names))

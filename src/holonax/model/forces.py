@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax.lax import optimization_barrier
 
 from ..rotation import Vec2, Vec3
+from ..rotation.screw import rotation_vector
 from ..rotation.vectors import Axes3, Scalar
 from ..system.elements import Force
 from ..system.frames import Frame, PlanarFrame, as_plain, at_origins
@@ -25,7 +26,7 @@ AnyFrame = Any  # a PlanarFrame or a Frame
 Wrench = tuple[Any, Any]
 
 
-def _length(d: Vector) -> Scalar:
+def length_of(d: Vector) -> Scalar:
     """The length of `d`, with a derivative of zero instead of NaN where it vanishes."""
     square = d.dot(d)
     none = square == 0
@@ -76,7 +77,7 @@ class SpringDamperForce(Force):
 
     def wrenches(self, a: AnyFrame, b: AnyFrame, *, t: Any) -> list[Wrench]:
         d = b.point(self.q) - a.point(self.p)
-        length = _length(d)
+        length = length_of(d)
         unit = d / jnp.where(length == 0, 1.0, length)
         speed = unit.dot(b.velocity(self.q) - a.velocity(self.p))
         # -k d apart from the rest: a spring of no free length is smooth where its ends meet
@@ -84,7 +85,7 @@ class SpringDamperForce(Force):
         return [a.load(-push, self.p), b.load(push, self.q)]
 
     def potential(self, a: AnyFrame, b: AnyFrame) -> Any:
-        return self.law.energy(_length(b.point(self.q) - a.point(self.p)))
+        return self.law.energy(length_of(b.point(self.q) - a.point(self.p)))
 
 
 class PlanarTorsionSpring(Force):
@@ -153,7 +154,7 @@ class BushingForce(Force):
         d = self.Ta.T @ (a.A.T @ (b.point(self.q) - a.point(self.p)))
         columns = (self.Tb.x, self.Tb.y, self.Tb.z)
         turn = Axes3(*(self.Ta.T @ (a.A.T @ (b.A @ column)) for column in columns))
-        return d, _rotation_vector(turn)
+        return d, rotation_vector(turn)
 
     def wrenches(self, a: Frame, b: Frame, *, t: Any) -> list[Wrench]:
         d, phi = optimization_barrier(self._deformation(a, b))
@@ -225,18 +226,6 @@ def _sum(first: Wrench, second: Wrench) -> Wrench:
     return first[0] + second[0], first[1] + second[1]
 
 
-def _rotation_vector(R: Axes3) -> Vec3:
-    """The rotation vector of a matrix, for turns below pi; smooth at zero."""
-    s = Vec3(R.y.z - R.z.y, R.z.x - R.x.z, R.x.y - R.y.x) * 0.5  # sin(angle) times the axis
-    c = 0.5 * (R.x.x + R.y.y + R.z.z - 1)
-    s2 = s.dot(s)
-    small = (s2 < 1e-4) & (c > 0)
-    root = jnp.sqrt(jnp.where(small, 1.0, s2))
-    # angle / sin(angle): the series of asin(s)/s, to 1e-21 where it is used
-    series = 1 + s2 * (1 / 6 + s2 * (3 / 40 + s2 * (15 / 336 + s2 * (105 / 3456))))
-    return s * jnp.where(small, series, jnp.arctan2(root, jnp.where(small, 0.0, c)) / root)
-
-
 def _rotation_rate(phi: Vec3, w: Vec3, half: float) -> Vec3:
     """w + half phi x w + c phi x (phi x w): D(phi) w for half = -1/2, D(phi)^T w for 1/2.
 
@@ -267,7 +256,7 @@ class Resistance(eqx.Module):
         """The force or torque that opposes `speed`."""
         return self.damping * speed + self.friction * jnp.tanh(speed / self.transition)
 
-    def against_vector(self, speed: Vec3) -> Vec3:
+    def against_vector(self, speed: Any) -> Any:
         """The same for a velocity vector, along it."""
         x2 = speed.dot(speed) / self.transition**2
         small = x2 < 1e-4
@@ -381,7 +370,7 @@ class Custom(Force):
         out = jax.vmap(one)(at_origins(frames, self.origins), self._extra())
         points = [None] * len(frames) if self.origins is None else self.origins
         parts = zip(frames, out, points, strict=True)
-        return [_world_wrench(frame, at, *pair) for frame, pair, at in parts]
+        return [world_wrench(frame, at, *pair) for frame, pair, at in parts]
 
     def potential(self, *frames: AnyFrame) -> Any:
         if self.energy is None:
@@ -391,7 +380,7 @@ class Custom(Force):
         return jax.vmap(lambda fs, extra: energy(*fs, *extra))(own, self._extra())
 
 
-def _world_wrench(frame: AnyFrame, at: Vector | None, force: Any, torque: Any) -> Wrench:
+def world_wrench(frame: AnyFrame, at: Vector | None, force: Any, torque: Any) -> Wrench:
     """The wrench of a force at the point `at`, or the centre of mass, and a torque; world axes."""
     planar = isinstance(frame, PlanarFrame)
     vec = Vec2 if planar else Vec3

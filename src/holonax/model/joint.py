@@ -116,8 +116,8 @@ _COLUMNS = {
 class Joint(JointItem):
     """A record with a residual: what vanishes, of the frames it connects.
 
-    `free` says what it leaves free at its point: to turn about its axis, to slide along it, or to
-    turn as a ball does. Drivers, damping and friction go by it.
+    `free` says what it leaves free at its point: to turn about its axis, to slide along it, to turn
+    as a ball does, or to glide in a plane. Drivers, damping and friction go by it.
     """
 
     residual: ClassVar[Callable[..., Any]]  # of spatial frames, or of both kinds

@@ -221,6 +221,7 @@ class PlaneOnPlane(AxisJoint):
     """
 
     kinds = ("spatial",)
+    free = ("glide",)
 
     @staticmethod
     def residual(a: Any, b: Any, *, p: Any, q: Any, e1: Any, e2: Any, n: Any, m: Any) -> Any:
@@ -298,7 +299,7 @@ class PointOnLine(LineJoint):
     """
 
     kinds = ("spatial",)
-    measures = ("slide",)
+    free = ("slide",)
 
     @staticmethod
     def residual(a: Any, b: Any, *, p: Any, q: Any, e1: Any, e2: Any) -> Any:
@@ -313,6 +314,7 @@ class PointOnPlane(LineJoint):
     """
 
     kinds = ("spatial",)
+    free = ("glide",)
 
     @staticmethod
     def residual(a: Any, b: Any, *, p: Any, q: Any, n: Any) -> Any:

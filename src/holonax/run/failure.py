@@ -17,6 +17,7 @@ from ..system.base import System
 from ..system.evaluation import Evaluation, evaluated
 from ..system.held import HeldSystem
 from ..system.places import translations
+from ..system.reaction_forces import unsolved
 from .auto import linearised
 from .jumps import jumps_between
 from .status import Failure
@@ -129,9 +130,18 @@ def _not_finite(system: System, q: Any, v: Any, t: float, ahead: Any) -> Reason 
     """A force or constraint that has no value here, or an increment of position ahead."""
     here = evaluated(system, t, q, v, step=ahead, dense=np.shape(v)[0] <= DENSE_LIMIT)
     values = here.g, here.rate, here.gamma, here.force
+    if system.has_reaction_forces:
+        values = (*values, here.a)
     if all(np.all(np.isfinite(x)) for x in values):
         return None
     forces = system.non_finite_forces(here.q, v, t)
+    turned = [x for x in forces if x.startswith("beam ")]
+    if turned:
+        return Reason(
+            "non-finite",
+            f"{listed(turned, 4)} turns by more than an element may, near half a turn",
+            "Give the beam more elements",
+        )
     if forces:
         return Reason(
             "non-finite",
@@ -159,7 +169,7 @@ def _not_finite(system: System, q: Any, v: Any, t: float, ahead: Any) -> Reason 
             f"the forces on {listed(bodies, 4)} are not finite near this time",
             "Look at the functions of the forces that act there",
         )
-    return None
+    return Reason("singular", *unsolved(system))
 
 
 def _independence(system: System, q: Any, v: Any, t: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,7 @@
 """What the mathematics sees of a mechanism: pure functions of (q, v, t).
 
     q' = N(q) v
-    M(q) v' = f(q, v, t) - G(q, t)^T lam - A(q, t)^T mu
+    M(q) v' = f(q, v, t) + r(q, v, t, lam, mu) - G(q, t)^T lam - A(q, t)^T mu
     0 = g(q, t),   g' = G v + g_t,   g'' = G v' - gamma
     0 = A(q, t) v + b(q, t)                                  (non-holonomic)
 
@@ -20,6 +20,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from .reaction_forces import accelerations
 
 Array = jax.Array
 Metric = Literal["mass", "identity"]
@@ -79,10 +81,15 @@ class Configuration:
         """The saddle-point solver; see `System.factor`."""
         return self.system.factor(self.q, self.t, metric=metric, rows=rows, shift=shift)
 
-    def accelerations(self, v: Array) -> tuple[Array, Array]:
-        """(v', lam) that satisfy the equations of motion and g'' = 0."""
+    def accelerations(
+        self, v: Array, gamma: Array | None = None, factor: ConstraintFactor | None = None
+    ) -> tuple[Array, Array]:
+        """(v', lam) that satisfy the equations of motion and G v' = `gamma`, that of g'' = 0 unless
+        given; with a `factor` that is known already."""
         system, q, t = self.system, self.q, self.t
-        return self.factor().solve(system.force(q, v, t), system.gamma(q, v, t))
+        gamma = system.gamma(q, v, t) if gamma is None else gamma
+        factor = self.factor() if factor is None else factor
+        return accelerations(system, factor, q, v, t, gamma)
 
 
 class System(eqx.Module):
@@ -194,6 +201,23 @@ class System(eqx.Module):
     def force(self, q: Array, v: Array, t: Array) -> Array:
         """f(q, v, t): applied and velocity-dependent inertia forces."""
 
+    @property
+    def has_reaction_forces(self) -> bool:
+        """Whether some forces depend on multipliers; see `reaction_forces.py`."""
+        return False
+
+    def reaction_force(self, q: Array, v: Array, t: Array, lam: Array) -> Array:
+        """r(q, v, t, lam): forces that depend on multipliers, to be added to f."""
+        return jnp.zeros_like(v)
+
+    def seen_rows(self, rows: int) -> Any:
+        """Which of the multipliers they depend on, as `Indices`."""
+        return ()
+
+    def reaction_force_names(self) -> list[str]:
+        """What messages call them."""
+        return []
+
     @abc.abstractmethod
     def potential_energy(self, q: Array) -> Array:
         """Energy of gravity, springs and whatever else declares one [J]."""
@@ -258,6 +282,20 @@ class System(eqx.Module):
         position level (non-holonomic ones of velocity level), factored by its structure, for
         systems that have one. `step` is a `StepWeights`."""
         raise TypeError(f"{type(self).__name__} has no structure; its Newton matrix is dense.")
+
+    # -- section forces of beams, which the search for equilibria carries along -----------------
+
+    def section_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The shapes of `section_loads`; nothing where there are no beams."""
+        return ()
+
+    def section_loads(self, q: Array) -> tuple[Array, ...]:
+        """The elastic section forces of all beam elements."""
+        return ()
+
+    def with_preloads(self, loads: tuple[Array, ...]) -> System:
+        """The system with these constants added to the section forces."""
+        return self
 
     @property
     def has_structure(self) -> bool:

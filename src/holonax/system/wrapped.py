@@ -51,6 +51,13 @@ class WrappedSystem(System):
     def potential_energy(self, q: Array) -> Array:
         return self.base.potential_energy(q)
 
+    @property
+    def has_reaction_forces(self) -> bool:
+        return self.base.has_reaction_forces
+
+    def reaction_force_names(self) -> list[str]:
+        return self.base.reaction_force_names()
+
     def coordinate_names(self, n: int) -> list[str]:
         return self.base.coordinate_names(n)
 

@@ -74,6 +74,12 @@ def _check_event(system: System, t: Array, q: Array, v: Array, event: Event) -> 
             f"{owner}: its function returns an array of shape {value.shape}. Return one number, "
             "and make an event of each."
         )
+    if event.is_contact and system.has_reaction_forces:
+        raise ValueError(
+            f"{owner}: its impulses would act through {listed(system.reaction_force_names(), 4)}, "
+            "which depends on reactions; impacts do not solve for such forces. Give the contact a "
+            "stiffness, with custom_force."
+        )
     if isinstance(event.change, Impact) and _uses_velocity(event, system, t, q, v):
         raise ValueError(
             f"{owner}: an Impact needs a gap that depends on positions and time only, but its "
