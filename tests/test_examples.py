@@ -492,6 +492,13 @@ def test_model_of_gives_the_model_and_what_its_start_keeps():
         ready.model_of("nobody")
 
 
+def test_file_text_is_there_for_those_written_by_hand():
+    assert 'name = "coupler"' in ready.file_text("four_bar")
+    assert ready.file_text("bricard") is None
+    with pytest.raises(ValueError, match="Python functions"):
+        ready.file_text("slider_crank")
+
+
 # -- mechanisms with beams -------------------------------------------------------------------------
 
 

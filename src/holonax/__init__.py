@@ -84,7 +84,7 @@ from .system import FunctionSystem, System
 from .system.signals import Pulse, Step, Table
 
 if TYPE_CHECKING:
-    from . import analysis, examples, io, papers, study, view
+    from . import analysis, examples, io, many, papers, study, view
     from .analysis import (
         Equilibrium,
         Floquet,
@@ -96,12 +96,13 @@ if TYPE_CHECKING:
         linearize,
     )
     from .io import FileError, ModelFile, from_sympy, load
+    from .many import Ensemble, ensemble
     from .run.gradients import value_and_gradient
     from .run.trajectory import Trajectory, trajectory
     from .view import animate, page, plot, show
 
 # Imported when first asked for: a simulation needs none of them, and pays for none.
-_MODULES = ("analysis", "examples", "io", "papers", "study", "view")
+_MODULES = ("analysis", "examples", "io", "many", "papers", "study", "view")
 _FROM = {
     "Equilibrium": "analysis",
     "Floquet": "analysis",
@@ -114,6 +115,8 @@ _FROM = {
     "FileError": "io",
     "ModelFile": "io",
     "load": "io",
+    "Ensemble": "many",
+    "ensemble": "many",
     "Trajectory": "run.trajectory",
     "trajectory": "run.trajectory",
     "value_and_gradient": "run.gradients",
@@ -141,6 +144,7 @@ __all__ = [
     "Energy",
     "EnergyDecaying",
     "EnergyPreserving",
+    "Ensemble",
     "Equilibrium",
     "Euler",
     "Event",
@@ -205,6 +209,7 @@ __all__ = [
     "cylinder",
     "diagnose",
     "disc",
+    "ensemble",
     "equilibrium",
     "examples",
     "floquet",
@@ -214,6 +219,7 @@ __all__ = [
     "kinematics",
     "linearize",
     "load",
+    "many",
     "methods",
     "page",
     "papers",

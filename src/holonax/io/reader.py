@@ -115,6 +115,13 @@ def content_of(
     without = set(named) - set(parameters) if isinstance(named, dict) else set()
     numbers = Numbers(parameters, without, problems)
     model = _model(said, numbers, problems)
+    for name in [x for x in changes if "." not in x and x != "gravity"]:
+        own = listed(named, 20) if isinstance(named, dict) and named else "none"
+        problems.add(
+            (),
+            f"there is no parameter {shown(name)}. Those of the file are {own}; numbers of items "
+            "are named as 'crank.mass'.",
+        )
     if changes and not problems.found:
         with problems.at(()):
             model = model.with_parameters(with_entries(model, changes))

@@ -303,8 +303,10 @@ class Mechanism(System):
 
     @property
     def has_structure(self) -> bool:
-        # the blocks of Newton's matrix have no place for forces that depend on multipliers
-        return self.bodies.tangent is not None and not self.bodies.seeing
+        # the blocks of Newton's matrix have no place for forces that depend on multipliers, and
+        # dependent constraints need the whole matrix
+        structured = self.bodies.tangent is not None
+        return structured and not (self.bodies.seeing or self.redundant)
 
     def sturdier(self) -> Mechanism | None:
         tangent = self.bodies.tangent
