@@ -22,7 +22,8 @@ def rolled_up(axes):
         (line,) = axes.plot(*shape.T[:2], lw=1.5)
         axes.plot(*beam.position.T[:2], "o", ms=3, color=line.get_color(), label=f"{turns:g} turns")
     axes.set(xlabel="x [m]", ylabel="y [m]", aspect="equal", title="End moment, 8 elements")
-    axes.legend(fontsize=7)
+    axes.set_ylim(-0.02, 0.5)
+    axes.legend(fontsize=7, ncols=3, loc="upper center")
 
 
 def buckled(axes):

@@ -10,7 +10,7 @@ from scipy.special import ellipeinc, ellipk, ellipkinc
 
 import holonax as hx
 from holonax.rotation import Axes3, Vec3
-from holonax.rotation.screw import Screw, screw_motion
+from holonax.rotation.screw import Helicoid, screw_motion
 from holonax.system.beam import BeamElement
 from holonax.system.frames import Frame
 from rods import clamped_rod
@@ -63,7 +63,7 @@ def some_element(rng):
 def test_the_screw_of_a_motion_is_what_the_motion_was_made_of(angle):
     axis = np.array([0.36, 0.48, -0.8])
     u = np.array([0.4, -0.3, 0.2])
-    screw = Screw.of(*screw_motion(Vec3(*u), Vec3(*(angle * axis))))
+    screw = Helicoid.of(*screw_motion(Vec3(*u), Vec3(*(angle * axis))))
     # near half a turn the axis is known to rounding over the sine
     atol = 1e-15 / max(np.sin(max(angle, 1.0)), 1e-4) + 1e-15
     assert_allclose([*screw.phi], angle * axis, atol=4 * atol)
@@ -104,7 +104,7 @@ def test_the_wrenches_are_the_slope_of_the_energy_and_the_strain_rate_that_of_th
     at = lambda fun: lambda poses: fun(a.with_pose(poses[0]), b.with_pose(poses[1]))  # noqa: E731
     _, power = jax.jvp(at(element.potential), (poses,), (rates,))
     _, rate = jax.jvp(at(lambda *x: jnp.stack(element.strain(*x))), (poses,), (rates,))
-    screw = Screw.of(a.A.T @ (b.r - a.r), Axes3(*(a.A.T @ x for x in (b.A.x, b.A.y, b.A.z))))
+    screw = Helicoid.of(a.A.T @ (b.r - a.r), Axes3(*(a.A.T @ x for x in (b.A.x, b.A.y, b.A.z))))
     assert_allclose(element.strain_rate(a, b, screw), rate, rtol=1e-12)
     done = 0.0
     elastic = BeamElement(element.length, element.rest, element.stiffness, None)
