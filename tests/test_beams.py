@@ -10,7 +10,7 @@ from scipy.special import ellipeinc, ellipk, ellipkinc
 
 import holonax as hx
 from holonax.rotation import Axes3, Vec3
-from holonax.rotation.screw import Screw, screw_motion
+from holonax.rotation.screw import Helicoid, screw_motion
 from holonax.system.beam import BeamElement
 from holonax.system.frames import Frame
 from rods import clamped_rod
@@ -63,7 +63,7 @@ def some_element(rng):
 def test_the_screw_of_a_motion_is_what_the_motion_was_made_of(angle):
     axis = np.array([0.36, 0.48, -0.8])
     u = np.array([0.4, -0.3, 0.2])
-    screw = Screw.of(*screw_motion(Vec3(*u), Vec3(*(angle * axis))))
+    screw = Helicoid.of(*screw_motion(Vec3(*u), Vec3(*(angle * axis))))
     # near half a turn the axis is known to rounding over the sine
     atol = 1e-15 / max(np.sin(max(angle, 1.0)), 1e-4) + 1e-15
     assert_allclose([*screw.phi], angle * axis, atol=4 * atol)
@@ -104,7 +104,7 @@ def test_the_wrenches_are_the_slope_of_the_energy_and_the_strain_rate_that_of_th
     at = lambda fun: lambda poses: fun(a.with_pose(poses[0]), b.with_pose(poses[1]))  # noqa: E731
     _, power = jax.jvp(at(element.potential), (poses,), (rates,))
     _, rate = jax.jvp(at(lambda *x: jnp.stack(element.strain(*x))), (poses,), (rates,))
-    screw = Screw.of(a.A.T @ (b.r - a.r), Axes3(*(a.A.T @ x for x in (b.A.x, b.A.y, b.A.z))))
+    screw = Helicoid.of(a.A.T @ (b.r - a.r), Axes3(*(a.A.T @ x for x in (b.A.x, b.A.y, b.A.z))))
     assert_allclose(element.strain_rate(a, b, screw), rate, rtol=1e-12)
     done = 0.0
     elastic = BeamElement(element.length, element.rest, element.stiffness, None)
@@ -205,6 +205,23 @@ def test_the_bend_of_45_degrees(load):
     assert_allclose(rest["beam.end"].position, exact, atol=0.1)
 
 
+def test_a_narrow_cantilever_buckles_sideways_at_its_critical_load():
+    section = hx.Section(EA=2.8e6, GA=(6e5, 6e5), GJ=3.1, EI=(2.4e4, EI), mass=0.2)
+    critical = 4.0126 * np.sqrt(EI * 3.1) / LENGTH**2  # Timoshenko; deep, so that it hardly bends
+    for part, stable in ((0.97, True), (1.03, False)):
+        rest = cantilever(16, force=(0, 0, -part * critical), section=section).equilibrium()
+        assert rest.success and bool(rest.stable) is stable
+        assert abs(rest["beam.end"].position[1]) < 1e-9  # straight as before
+
+
+def test_frequencies_of_a_clamped_beam():
+    section = hx.Section(EA=2.8e6, GA=(6e5, 6e5), GJ=3.1, EI=(36.0, EI), mass=0.2)
+    found = cantilever(16, section=section).linearize()
+    bending = [np.array([1.87510, 4.69409]) ** 2 * np.sqrt(x / 0.2) / LENGTH**2 for x in (EI, 36.0)]
+    exact = np.sort([*bending[0], bending[1][0]])  # that of the stiff side is shifted by shear
+    assert_allclose(np.sort(found.modes().angular_frequency)[:3], exact, rtol=0.01)
+
+
 # -- loads along the beam, and what is refused -----------------------------------------------------
 
 
@@ -264,6 +281,8 @@ def test_too_few_elements_for_a_load_are_named():
 
 def test_places_of_a_beam_by_name():
     model = cantilever(8)
+    with pytest.raises(hx.ModelError, match=r"body 'beam\[1\]': the name is already taken"):
+        model.body("beam[1]", 1.0, (1, 1, 1))
     system = model.system()
     assert system.number_of("beam.start") == system.number_of("beam[0]") == 0
     assert system.number_of("beam.end") == system.number_of("beam(1)") == 8

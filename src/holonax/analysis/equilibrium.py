@@ -28,7 +28,7 @@ from ..system.frames import PlanarFrame
 from ..system.mechanism import Mechanism
 from ..system.reaction_forces import refuse_reaction_forces
 from .checks import as_start, check_system, is_traced, known, unit
-from .loading import loaded
+from .load_steps import loaded
 from .statics import Found, Problem, search
 from .tangent_space import Tangent
 

@@ -187,6 +187,8 @@ class EnergyDecaying(_EnergyStep):
         vf, vj = velocities(found)
         q = args.system.normalize(args.system.retract(y0.q, 0.5 * h * (vf + vj)))
         factor = args.system.factor(q, t1)
-        vf = vf - factor.correct(args.system.constraint_rate(q, vf, t1))
-        y1 = FullState(q, vf, (vf - y0.v) / h, found[-1], condition)
+        rate = args.system.constraint_rate(q, vf, t1)
+        change, push = factor.solve(jnp.zeros_like(vf), -rate)
+        vf = vf + change
+        y1 = FullState(q, vf, (vf - y0.v) / h, found[-1] + push / h, condition)
         return y1, None, {"y0": y0, "y1": y1}, solver_state + counts, solved

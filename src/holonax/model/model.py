@@ -315,7 +315,7 @@ class Model(AnalysisMethods):
                 f"{what} {name!r}: a name may not contain a dot (it separates a coordinate, as in "
                 f"'crank.angle'). Choose another."
             )
-        if name in self._items:
+        if name in self._items or name in self._bodies:
             raise ModelError(
                 f"{what} {name!r}: the name is already taken by another object. Names must differ."
             )

@@ -263,10 +263,15 @@ def rectangle_torsion(width: float, height: float) -> float:
 
 
 def _sizes(shape: str, **given: Any) -> list[float]:
-    wanted = "a finite and positive number"
+    wanted = "a positive number of SI units, below 1e60"  # whose fourth power is one, too
     return [
         _numbers.number(
-            f"Section.{shape}", name, value, good=lambda x: x > 0, wanted=wanted, error=ModelError
+            f"Section.{shape}",
+            name,
+            value,
+            good=lambda x: 0 < x < 1e60,
+            wanted=wanted,
+            error=ModelError,
         )
         for name, value in given.items()
     ]

@@ -62,7 +62,7 @@ def rotation_vector(R: Axes3) -> Vec3:
     return s * xp.where(small, series, xp.arctan2(root, xp.where(small, 0.0, c)) / root)
 
 
-class Screw(NamedTuple):
+class Helicoid(NamedTuple):
     """The screw (u, phi) of a motion, with c and c' of its angle."""
 
     u: Vec3
@@ -71,11 +71,11 @@ class Screw(NamedTuple):
     slope: Scalar
 
     @staticmethod
-    def of(d: Vec3, R: Axes3) -> Screw:
+    def of(d: Vec3, R: Axes3) -> Helicoid:
         """That of the translation `d`, in the axes one begins with, and the rotation `R`."""
         phi = rotation_vector(R)
         c, slope = _cotangent(phi.dot(phi))
-        return Screw(_half_turned(phi, d, c, -0.5), phi, c, slope)
+        return Helicoid(_half_turned(phi, d, c, -0.5), phi, c, slope)
 
     def P(self, x: Vec3, half: float = -0.5) -> Vec3:
         """P x; P^T x with half = 1/2."""

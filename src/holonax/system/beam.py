@@ -18,7 +18,7 @@ from typing import Any
 
 from .._numbers import namespace
 from ..rotation import Axes3, Vec3
-from ..rotation.screw import Screw
+from ..rotation.screw import Helicoid
 from ..rotation.vectors import Scalar
 from .elements import Force
 from .frames import Frame
@@ -31,12 +31,12 @@ MOST_TURN = 2.9
 _LEAST_TRACE = 1 + 2 * math.cos(MOST_TURN)
 
 
-def relative_screw(a: Any, b: Any) -> Screw:
+def relative_screw(a: Any, b: Any) -> Helicoid:
     """The screw that takes the frame `a` to the frame `b`, in the axes of `a`; not a number where
     it turns by more than `MOST_TURN`."""
     back = a.A.T
     R = Axes3(*(back @ axis for axis in (b.A.x, b.A.y, b.A.z)))
-    screw = Screw.of(back @ (b.r - a.r), R)
+    screw = Helicoid.of(back @ (b.r - a.r), R)
     trace = R.x.x + R.y.y + R.z.z
     valid = namespace(trace).where(trace > _LEAST_TRACE, 1.0, math.nan)
     return screw._replace(u=screw.u * valid)
@@ -56,7 +56,7 @@ class BeamElement(Force):
     damping: Scalar | None
     preload: Components | None = None
 
-    def _strain(self, screw: Screw) -> Components:
+    def _strain(self, screw: Helicoid) -> Components:
         u0, phi0 = self.rest
         return [x / self.length for x in (*(screw.u - u0), *(screw.phi - phi0))]
 
@@ -64,7 +64,7 @@ class BeamElement(Force):
         """The six strains."""
         return self._strain(relative_screw(a, b))
 
-    def strain_rate(self, a: Frame, b: Frame, screw: Screw) -> Components:
+    def strain_rate(self, a: Frame, b: Frame, screw: Helicoid) -> Components:
         """Their time derivatives."""
         moving = [(frame.A.T @ frame.v, frame.w) for frame in (a, b)]
         u, phi = screw.rate(*moving)
@@ -78,7 +78,7 @@ class BeamElement(Force):
         """Normal and shear forces, torsional and bending moments of the section [N, N m]."""
         return self._section_force(a, b, relative_screw(a, b))
 
-    def _section_force(self, a: Any, b: Any, screw: Screw) -> Components:
+    def _section_force(self, a: Any, b: Any, screw: Helicoid) -> Components:
         strain = self._strain(screw)
         if self.damping is not None:
             rate = self.strain_rate(a, b, screw)
