@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 # One file stays in one worker, so that its compiled programs are reused.
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
-.PHONY: demo test slow check format papers methods long-runs site bench wheel clean
+.PHONY: demo test slow check format papers methods long-runs site bench bench-gpu wheel clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
@@ -50,6 +50,10 @@ PEERS := exudyn scikit-sundae scipy-dae mujoco pin drake numba
 
 bench: .venv-bench/.installed
 	.venv-bench/bin/python -m benchmarks.run $(if $(WORKS),--only $(WORKS)) $(if $(PAIRS),--pairs $(PAIRS))
+
+# Ensembles on the GPU of this machine; benchmarks/gpu.py says how to measure on one without holonax.
+bench-gpu: $(STAMP)
+	$(BIN)/python -m benchmarks.gpu
 
 # A peer without a wheel for this machine is left out; its rows then say so.
 .venv-bench/.installed: pyproject.toml

@@ -443,3 +443,82 @@ def test_what_a_mechanism_cannot_be_is_refused_in_one_line(make, message):
     with pytest.raises(ValueError, match=message) as error:
         make()
     assert "\n" not in str(error.value)
+
+
+def test_four_bar_turns_as_its_energy_says():
+    """Its place follows from the crank's angle by two circles, and its speed from the energy."""
+    masses = {"crank": (1.0, 0.2), "coupler": (2.0, 0.5), "rocker": (1.5, 0.4)}
+
+    def place(angle):
+        """Centres and angles of the three rods, from lengths alone."""
+        b = 0.2 * np.array([np.cos(angle), np.sin(angle)])
+        d = np.array([0.6, 0.0]) - b
+        s = np.linalg.norm(d)
+        along = (0.5**2 - 0.4**2 + s**2) / (2 * s)
+        across = np.sqrt(0.5**2 - along**2)
+        c = b + (along * d + across * np.array([-d[1], d[0]])) / s
+        e = c - np.array([0.6, 0.0])
+        turns = angle, np.arctan2(*(c - b)[::-1]), np.arctan2(*e[::-1])
+        return np.array([b / 2, (b + c) / 2, c - e / 2]), np.unwrap(turns)
+
+    def inertia_and_height(angle, h=1e-5):
+        """By differences of fourth order, to 1e-12."""
+        steps = [(place(angle + k * h), w / h) for k, w in ((1, 2 / 3), (-1, -2 / 3))]
+        steps += [(place(angle + k * h), w / h) for k, w in ((2, -1 / 12), (-2, 1 / 12))]
+        slope = sum(x[0] * w for x, w in steps)
+        turn = sum(x[1] * w for x, w in steps)
+        m, length = np.array(list(masses.values())).T
+        inertia = np.sum(m * np.sum(slope**2, axis=1) + m * length**2 / 12 * turn**2)
+        return inertia, m @ place(angle)[0][:, 1]
+
+    result = hx.simulate(*ready.four_bar(), 0.5, dt=5e-4)
+    angle, speed = result["crank"].angle, result["crank"].angular_velocity
+    found = np.array([inertia_and_height(x) for x in angle])
+    energy = 0.5 * found[:, 0] * speed**2 + 9.81 * found[:, 1]
+    assert speed[0] == 10.0 and angle[-1] > 2.0
+    np.testing.assert_allclose(energy, energy[0], rtol=1e-7)
+    for name, i in (("coupler", 1), ("rocker", 2)):
+        exact = np.array([place(x)[0][i] for x in angle])
+        np.testing.assert_allclose(result[name].position, exact, atol=1e-12)
+
+
+def test_model_of_gives_the_model_and_what_its_start_keeps():
+    model, options = ready.model_of("four_bar")
+    one, other = model.build(**options)[1], ready.four_bar()[1]
+    assert np.array_equal(one.q, other.q) and np.array_equal(one.v, other.v)
+    with pytest.raises(ValueError, match="'slider_crank' is written as Python functions"):
+        ready.model_of("slider_crank")
+    with pytest.raises(ValueError, match="no mechanism 'nobody'"):
+        ready.model_of("nobody")
+
+
+def test_file_text_is_there_for_those_written_by_hand():
+    assert 'name = "coupler"' in ready.file_text("four_bar")
+    assert ready.file_text("bricard") is None
+    with pytest.raises(ValueError, match="Python functions"):
+        ready.file_text("slider_crank")
+
+
+# -- mechanisms with beams -------------------------------------------------------------------------
+
+
+def test_whirling_rod_is_as_heavy_as_it_should_be_and_spins_as_a_rigid_one():
+    system, start = ready.whirling_rod(elements=4)
+    mass, spin = 0.2, 8.0
+    assert np.sum(system.bodies.mass) == pytest.approx(mass)
+    assert np.asarray(system.frame_of("rod.end", start.q, start.v).v.y) == pytest.approx(spin)
+    energy = float(system.kinetic_energy(start.q, start.v))
+    # m l^2 / 6 (w_y^2 + w_z^2); masses at nodes have (1 + 1/(2 n^2)) of it
+    assert energy == pytest.approx(mass / 6 * (spin**2 + 1) * (1 + 1 / 32), rel=1e-3)
+
+
+@pytest.mark.slow
+def test_lateral_buckling_begins_when_the_crank_has_lifted_the_tip_by_a_tenth_of_a_millimetre():
+    system, start = ready.lateral_buckling()
+    options = {"formulation": hx.Index3(), "integrator": hx.GeneralizedAlpha(0.6)}
+    result = hx.simulate(system, start, 0.12, dt=2.5e-4, **options)
+    assert result.success
+    middle = result.beam("beam").at(0.5)[0]
+    sideways = np.abs(middle[:, 1] - middle[0, 1])
+    assert np.interp(0.04, result.t, sideways) < 3e-4
+    assert 0.05 < result.t[np.argmax(sideways > 1e-3)] < 0.09  # the paper says about 0.05 s

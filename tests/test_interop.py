@@ -204,7 +204,8 @@ def test_symbols_that_cannot_be_read():
             hx.from_sympy(**given)
 
 
-def test_the_code_of_the_page_runs():
+def test_the_code_of_the_page_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     page = Path(__file__).parent.parent / "docs" / "interoperability.md"
     names = {}
     for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):

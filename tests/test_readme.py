@@ -102,3 +102,15 @@ def test_the_code_of_the_page_on_names_runs():
     for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
         exec(compile(block, "names.md", "exec"), names)
     assert names["result"].status == "event" and names["gap"].shape == (601,)
+
+
+def test_the_code_of_the_page_on_many_runs_runs(capsys):
+    page = (ROOT / "docs" / "many-runs.md").read_text(encoding="utf-8")
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
+        exec(compile(block, "many-runs.md", "exec"), names)
+    said = capsys.readouterr().out
+    assert "Ensemble of 1000 runs to t = 1 s: 1000 successful, 0 not" in said
+    assert "cannot be assembled at the start" in said
+    assert np.all(names["turned"] < 1.0) and names["band"].mean.shape == (101,)
+    assert np.all(names["result"].reduced["path"] > 0)

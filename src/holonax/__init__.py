@@ -35,6 +35,8 @@ from .integrator import (
     AdamsMoulton,
     Dop853,
     Dopri5,
+    EnergyDecaying,
+    EnergyPreserving,
     Euler,
     GeneralizedAlpha,
     Heun,
@@ -55,6 +57,7 @@ from .model import (
     MassProperties,
     Model,
     ModelError,
+    Section,
     Shape,
     box,
     composite,
@@ -81,7 +84,7 @@ from .system import FunctionSystem, System
 from .system.signals import Pulse, Step, Table
 
 if TYPE_CHECKING:
-    from . import analysis, examples, papers, study, view
+    from . import analysis, examples, io, many, papers, study, view
     from .analysis import (
         Equilibrium,
         Floquet,
@@ -92,13 +95,14 @@ if TYPE_CHECKING:
         kinematics,
         linearize,
     )
-    from .io import from_sympy
+    from .io import FileError, ModelFile, from_sympy, load
+    from .many import Ensemble, ensemble
     from .run.gradients import value_and_gradient
     from .run.trajectory import Trajectory, trajectory
     from .view import animate, page, plot, show
 
 # Imported when first asked for: a simulation needs none of them, and pays for none.
-_MODULES = ("analysis", "examples", "papers", "study", "view")
+_MODULES = ("analysis", "examples", "io", "many", "papers", "study", "view")
 _FROM = {
     "Equilibrium": "analysis",
     "Floquet": "analysis",
@@ -108,6 +112,11 @@ _FROM = {
     "inverse_dynamics": "analysis",
     "kinematics": "analysis",
     "linearize": "analysis",
+    "FileError": "io",
+    "ModelFile": "io",
+    "load": "io",
+    "Ensemble": "many",
+    "ensemble": "many",
     "Trajectory": "run.trajectory",
     "trajectory": "run.trajectory",
     "value_and_gradient": "run.gradients",
@@ -133,9 +142,13 @@ __all__ = [
     "Dop853",
     "Dopri5",
     "Energy",
+    "EnergyDecaying",
+    "EnergyPreserving",
+    "Ensemble",
     "Equilibrium",
     "Euler",
     "Event",
+    "FileError",
     "Floquet",
     "FunctionSystem",
     "GGL",
@@ -153,6 +166,7 @@ __all__ = [
     "Midpoint",
     "Model",
     "ModelError",
+    "ModelFile",
     "ModifiedAdamsMoulton",
     "Newmark",
     "NullSpace",
@@ -169,6 +183,7 @@ __all__ = [
     "Ralston",
     "Rattle",
     "Result",
+    "Section",
     "Shape",
     "StabilizedInvariant",
     "StaggeredPenalty",
@@ -194,13 +209,17 @@ __all__ = [
     "cylinder",
     "diagnose",
     "disc",
+    "ensemble",
     "equilibrium",
     "examples",
     "floquet",
     "from_sympy",
     "inverse_dynamics",
+    "io",
     "kinematics",
     "linearize",
+    "load",
+    "many",
     "methods",
     "page",
     "papers",

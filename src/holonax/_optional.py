@@ -6,7 +6,10 @@ import importlib
 from typing import Any
 
 # For what a library is needed, and the extra that installs it.
-_EXTRAS = {"sympy": ("Reading expressions of SymPy", "symbols")}
+_EXTRAS = {
+    "sympy": ("Reading expressions of SymPy", "symbols"),
+    "pythonfmu": ("Writing an FMU", "fmu"),
+}
 _DRAWING = ("Drawing", "plot")
 
 

@@ -11,11 +11,13 @@ import numpy as np
 
 from .._messages import explained, shown
 from .._numbers import as_array, is_traced, namespace
+from ..system.expression import FrameExpression
 from ..system.frames import Frame, PlanarFrame, as_plain
 from ..system.reaction_forces import JointLoad
 from . import forces
 from .attachment import Attachment
 from .bodies import number, vector
+from .expressions import checked_parameters, extra, function_of
 from .items import ModelError
 
 
@@ -36,24 +38,42 @@ def slide_and_turn(owner: str, what: str, value: Any) -> tuple[Any, Any]:
 
 
 def spring_law(
-    owner: str, stiffness: Any, damping: Any, rest: Any, actuator: Any
+    owner: str,
+    stiffness: Any,
+    damping: Any,
+    rest: Any,
+    actuator: Any,
+    *,
+    x: str,
+    parameters: Any,
 ) -> forces.SpringLaw:
-    """The law of a spring-damper-actuator from what the user gave for it."""
+    """The law of a spring-damper-actuator from what the user gave for it; `x` is what it is of."""
     k = not_negative(owner, "stiffness", stiffness)
     c = not_negative(owner, "damping", damping)
     load, function = 0.0, None
+    actuator = function_of(owner, "actuator", actuator, ("t", x, "speed"), parameters)
+    numbers = checked_parameters(owner, parameters)
+    refuse_parameters(owner, "actuator", actuator, numbers)
     if callable(actuator):
         function = actuator
         scalar = jax.ShapeDtypeStruct((), jnp.float64)
-        check_shape(owner, "actuator", actuator, (scalar, scalar, scalar), ())
+        check_shape(owner, "actuator", actuator, (scalar, scalar, scalar, *extra(numbers)), ())
     elif actuator is not None:
         load = number(owner, "actuator", actuator)
     if not is_traced(k, c) and k == 0 and c == 0 and actuator is None:
         raise ModelError(
             f"{owner}: it has no stiffness, no damping and no actuator. Give one of them."
         )
-    numbers = [as_array(x) for x in (k, c, rest, load)]
-    return forces.SpringLaw(numbers[0], numbers[1], numbers[2], numbers[3], function)
+    k, c, rest, load = (as_array(x) for x in (k, c, rest, load))
+    return forces.SpringLaw(k, c, rest, load, function, numbers)
+
+
+def refuse_parameters(owner: str, what: str, function: Any, parameters: Any) -> None:
+    """Refuse parameters of what is no function."""
+    if parameters is not None and not callable(function):
+        raise ModelError(
+            f"{owner}: its {what} is no function, and has no parameters. Leave them out."
+        )
 
 
 def semidefinite(owner: str, what: str, value: Any, size: int) -> jax.Array:
@@ -90,21 +110,24 @@ def semidefinite(owner: str, what: str, value: Any, size: int) -> jax.Array:
     return as_array(0.5 * (matrix + matrix.T))
 
 
-def argument_count(owner: str, what: str, function: Any) -> int:
-    """Whether a function takes t, or t and a frame."""
+def argument_count(owner: str, what: str, function: Any, more: int = 0) -> int:
+    """Whether a function takes t, or t and a frame, and so many arguments `more` than these."""
+    if isinstance(function, FrameExpression):
+        return 1 + len(function.bodies)
     try:
-        inspect.signature(function).bind(None)
+        inspect.signature(function).bind(*[None] * (1 + more))
         return 1
     except TypeError:
         pass
     except ValueError:  # a builtin without a signature
         return 1
     try:
-        inspect.signature(function).bind(None, None)
+        inspect.signature(function).bind(*[None] * (2 + more))
         return 2
     except TypeError:
+        last = ", and its parameters last" if more else ""
         raise ModelError(
-            f"{owner}: the function given as {what} must take t, or t and the body's frame."
+            f"{owner}: the function given as {what} must take t, or t and the body's frame{last}."
         ) from None
 
 
@@ -128,12 +151,14 @@ def check_shape(owner: str, what: str, function: Any, arguments: Any, shape: Any
         raise ModelError(f"{owner}: {what} must return {wanted}, got an array of shape {got}.")
 
 
-def check_value(single: Attachment, what: str, function: Any, of_state: bool, shape: Any) -> None:
+def check_value(
+    single: Attachment, what: str, function: Any, of_state: bool, shape: Any, parameters: Any
+) -> None:
     """Check the function of an applied force or torque."""
     arguments: tuple[Any, ...] = (jax.ShapeDtypeStruct((), jnp.float64),)
     if of_state:
         arguments = (*arguments, frame_shape(single.kind))
-    check_shape(single.owner, what, function, arguments, shape)
+    check_shape(single.owner, what, function, (*arguments, *extra(parameters)), shape)
 
 
 def check_custom(group: Attachment, element: Any, sees: int = 0) -> None:

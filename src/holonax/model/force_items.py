@@ -16,7 +16,7 @@ from . import force_checks as checks
 from . import forces, friction
 from .attachment import Attached, Attachment
 from .bodies import rotation_matrix
-from .custom import checked_parameters
+from .expressions import checked_parameters, extra, frame_function
 from .items import Connector, ModelError, OnJoint, PointPair, record
 
 
@@ -35,10 +35,13 @@ class SpringDamper(PointPair, ForceItem):
       `at_a`, `at_b` in body coordinates; by default the bodies' origins.
     - `stiffness` [N/m], `damping` [N s/m].
     - `length`: free length [m]; by default the distance in the initial configuration.
-    - `actuator`: a force [N] that pushes the ends apart, a number or a function of
-      (t, length, speed); its power is that force times the speed of lengthening.
+    - `actuator`: a force [N] that pushes the ends apart, a number, a function of
+      (t, length, speed) or an expression of these; its power is that force times the speed of
+      lengthening.
+    - `parameters`: numbers that the actuator's function is given last.
     """
 
+    functions: ClassVar[tuple[str, ...]] = ("actuator",)
     measures = ("length",)
 
     _: KW_ONLY
@@ -46,6 +49,7 @@ class SpringDamper(PointPair, ForceItem):
     damping: float = 0.0
     length: float | None = None
     actuator: Any = None
+    parameters: Any = None
 
     def attach(self, there: Attachment) -> Attached:
         p, q = there.ends(self.at, self.at_a, self.at_b)
@@ -56,7 +60,15 @@ class SpringDamper(PointPair, ForceItem):
             rest = there.number("length", self.length)
         if not is_traced(rest) and rest < 0:
             raise ModelError(f"{self.owner}: length={rest} is negative. Give a length in metres.")
-        law = checks.spring_law(self.owner, self.stiffness, self.damping, rest, self.actuator)
+        law = checks.spring_law(
+            self.owner,
+            self.stiffness,
+            self.damping,
+            rest,
+            self.actuator,
+            x="length",
+            parameters=self.parameters,
+        )
         element = forces.SpringDamperForce(there.arm(0, p), there.arm(1, q), law)
         return there.attached([element], point=q, point_a=p)
 
@@ -71,8 +83,9 @@ class TorsionSpring(OnJoint, ForceItem):
       space, the `axis` (world, initial configuration) or `axis_a`, `axis_b` (body axes).
     - `stiffness` [N m/rad], `damping` [N m s/rad].
     - `angle`: free angle [rad]; by default the angle in the initial configuration.
-    - `actuator`: a torque [N m] that turns `b` forward, a number or a function of
-      (t, angle, speed); its power is that torque times the speed.
+    - `actuator`: a torque [N m] that turns `b` forward, a number, a function of
+      (t, angle, speed) or an expression of these; its power is that torque times the speed.
+    - `parameters`: numbers that the actuator's function is given last.
 
     The angle is that of `b` seen from `a`. In the plane it is the difference of the bodies' angles.
     In space it is zero in the initial configuration and lies between -pi and pi: the spring suits a
@@ -81,6 +94,7 @@ class TorsionSpring(OnJoint, ForceItem):
 
     touches: ClassVar[tuple[str, ...]] = ("a", "b")
     needs = ("turn",)
+    functions = ("actuator",)
     measures = ("turn",)
     verb = "turn"
 
@@ -95,6 +109,7 @@ class TorsionSpring(OnJoint, ForceItem):
     damping: float = 0.0
     angle: float | None = None
     actuator: Any = None
+    parameters: Any = None
 
     def attach(self, there: Attachment) -> Attached:
         joint = self.on(there.joints)
@@ -112,7 +127,15 @@ class TorsionSpring(OnJoint, ForceItem):
             f = first.rotation.T @ second.rotation @ tb[:, 0]
             start = namespace(f, ta).arctan2(ta[:, 1] @ f, ta[:, 0] @ f)
         rest = start if self.angle is None else there.number("angle", self.angle)
-        law = checks.spring_law(self.owner, self.stiffness, self.damping, rest, self.actuator)
+        law = checks.spring_law(
+            self.owner,
+            self.stiffness,
+            self.damping,
+            rest,
+            self.actuator,
+            x="angle",
+            parameters=self.parameters,
+        )
         if ta is None or tb is None:
             return there.attached([forces.PlanarTorsionSpring(law)])
         e1, e2, n, f1 = (there.components(x) for x in (*ta.T, tb[:, 0]))
@@ -168,10 +191,12 @@ class AppliedItem(ForceItem):
     """A force or torque on one body."""
 
     touches: ClassVar[tuple[str, ...]] = ("body",)
+    words: ClassVar[tuple[str, ...]] = ("axes",)
 
     body: Any
     _: KW_ONLY
     axes: forces.Axes = "world"
+    parameters: Any = None
 
     def _applied(self, there: Attachment, what: str, p: Any, value: Any) -> Attached:
         choice(self.owner, "axes", self.axes, ("world", "body"), error=ModelError)
@@ -182,11 +207,15 @@ class AppliedItem(ForceItem):
             )
         scalar = what == "torque" and there.is_planar
         origin, of_state, function = None, False, None
+        value = frame_function(self.owner, what, value, there.kind, ("",), self.parameters)
+        numbers = checked_parameters(self.owner, self.parameters)
+        checks.refuse_parameters(self.owner, what, value, numbers)
         if callable(value):
             function = value
-            of_state = checks.argument_count(self.owner, what, function) == 2
+            more = len(extra(numbers))
+            of_state = checks.argument_count(self.owner, what, function, more) == 2
             shape = () if scalar else (there.size,)
-            checks.check_value(there, what, function, of_state, shape)
+            checks.check_value(there, what, function, of_state, shape, numbers)
             origins = there.origins()
             origin = origins[0] if origins is not None and of_state else None
             value = None
@@ -194,7 +223,8 @@ class AppliedItem(ForceItem):
             value = as_array(there.number(what, value))
         else:
             value = there.components(there.vector(what, value))
-        return there.attached([forces.Applied(p, value, origin, function, of_state, self.axes)])
+        applied = forces.Applied(p, value, numbers, origin, function, of_state, self.axes)
+        return there.attached([applied])
 
 
 @record("force", "force")
@@ -205,11 +235,15 @@ class AppliedForce(AppliedItem):
 
     - `force`: [N], a vector, a function of t, or a function of (t, frame) where `frame` has the
       body's position r, axes A, velocity v and angular velocity w (in body axes); use `frame.r.x`,
-      or `frame.r.array()` for the vector.
+      or `frame.r.array()` for the vector. Components may be expressions of t and of the body's x,
+      y, z, vx, vy, vz, wx, wy, wz (in the plane x, y, angle, vx, vy, w).
     - `at`: the point in the initial configuration [m, world], or `at_b` in body coordinates; by
       default the body's origin.
     - `axes`: "world", or "body" for components along the body's own axes.
+    - `parameters`: numbers that the function is given last, and that expressions name.
     """
+
+    functions = ("force",)
 
     _: KW_ONLY
     force: Any
@@ -231,7 +265,10 @@ class AppliedTorque(AppliedItem):
     - `torque`: [N m], a vector (a number in the plane), a function of t, or of (t, frame) as for
       `force`.
     - `axes`: "world", or "body" for components along the body's own axes.
+    - `parameters`: numbers that the function is given last, and that expressions name.
     """
+
+    functions = ("torque",)
 
     _: KW_ONLY
     torque: Any
@@ -380,6 +417,7 @@ class CustomForce(ForceItem):
     """
 
     touches: ClassVar[tuple[str, ...]] = ("bodies",)
+    functions: ClassVar[tuple[str, ...]] = ("function", "potential")
 
     bodies: Any
     function: Callable[..., Any]

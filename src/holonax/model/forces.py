@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax.lax import optimization_barrier
 
 from ..rotation import Vec2, Vec3
+from ..rotation.screw import rotation_vector
 from ..rotation.vectors import Axes3, Scalar
 from ..system.elements import Force
 from ..system.frames import Frame, PlanarFrame, as_plain, at_origins
@@ -38,14 +39,16 @@ def length_of(d: Vector) -> Scalar:
 class SpringLaw(eqx.Module):
     """-k (x - rest) - c x' + load + actuator(t, x, x'): the force that makes x grow.
 
-    x is a length [m] or an angle [rad]; `load` is the constant part of the actuator.
+    x is a length [m] or an angle [rad]; `load` is the constant part of the actuator, which is given
+    its `parameters` last, if it has any.
     """
 
     stiffness: Scalar
     damping: Scalar
     rest: Scalar
     load: Scalar
-    actuator: Callable[[Any, Any, Any], Any] | None = eqx.field(static=True)
+    actuator: Callable[..., Any] | None = eqx.field(static=True)
+    parameters: Any = None
 
     def force(self, t: Any, x: Scalar, speed: Scalar) -> Scalar:
         """The whole force [N] or torque [N m]."""
@@ -55,7 +58,9 @@ class SpringLaw(eqx.Module):
         """The force less its part -k x."""
         total = self.stiffness * self.rest - self.damping * speed + self.load
         if self.actuator is not None:
-            total = total + jax.vmap(self.actuator, (None, 0, 0))(t, x, speed)
+            own = () if self.parameters is None else (self.parameters,)
+            mapped = (None, *(0 for _ in (x, speed, *own)))
+            total = total + jax.vmap(self.actuator, mapped)(t, x, speed, *own)
         return total
 
     def energy(self, x: Scalar) -> Scalar:
@@ -149,7 +154,7 @@ class BushingForce(Force):
         d = self.Ta.T @ (a.A.T @ (b.point(self.q) - a.point(self.p)))
         columns = (self.Tb.x, self.Tb.y, self.Tb.z)
         turn = Axes3(*(self.Ta.T @ (a.A.T @ (b.A @ column)) for column in columns))
-        return d, _rotation_vector(turn)
+        return d, rotation_vector(turn)
 
     def wrenches(self, a: Frame, b: Frame, *, t: Any) -> list[Wrench]:
         d, phi = optimization_barrier(self._deformation(a, b))
@@ -219,18 +224,6 @@ def _quadratic(matrix: Any, x: list[Scalar]) -> Scalar:
 
 def _sum(first: Wrench, second: Wrench) -> Wrench:
     return first[0] + second[0], first[1] + second[1]
-
-
-def _rotation_vector(R: Axes3) -> Vec3:
-    """The rotation vector of a matrix, for turns below pi; smooth at zero."""
-    s = Vec3(R.y.z - R.z.y, R.z.x - R.x.z, R.x.y - R.y.x) * 0.5  # sin(angle) times the axis
-    c = 0.5 * (R.x.x + R.y.y + R.z.z - 1)
-    s2 = s.dot(s)
-    small = (s2 < 1e-4) & (c > 0)
-    root = jnp.sqrt(jnp.where(small, 1.0, s2))
-    # angle / sin(angle): the series of asin(s)/s, to 1e-21 where it is used
-    series = 1 + s2 * (1 / 6 + s2 * (3 / 40 + s2 * (15 / 336 + s2 * (105 / 3456))))
-    return s * jnp.where(small, series, jnp.arctan2(root, jnp.where(small, 0.0, c)) / root)
 
 
 def _rotation_rate(phi: Vec3, w: Vec3, half: float) -> Vec3:
@@ -323,11 +316,13 @@ Axes = Literal["world", "body"]
 class Applied(Force):
     """A force at the point `p` of a body, or without a point a torque.
 
-    It is the constant `value`, or `function` of t, or of (t, frame) where `of_state`.
+    It is the constant `value`, or `function` of t, or of (t, frame) where `of_state`; with
+    `parameters` of these as well.
     """
 
     p: Vector | None
     value: Any
+    parameters: Any
     origin: Vector | None  # of the body's coordinates, where that is not the centre of mass
     function: Callable[..., Any] | None = eqx.field(static=True)
     of_state: bool = eqx.field(static=True)
@@ -344,9 +339,11 @@ class Applied(Force):
 
     def _called(self, a: AnyFrame, t: Any) -> Any:
         function: Any = self.function
+        mapped = () if self.parameters is None else (self.parameters,)
         if self.of_state:
-            own = a if self.origin is None else a.at(self.origin)
-            value = jax.vmap(lambda frame: as_plain(function(t, frame)))(own)
+            mapped = (a if self.origin is None else a.at(self.origin), *mapped)
+        if mapped:
+            value = jax.vmap(lambda *own: as_plain(function(t, *own)))(*mapped)
         else:
             value = as_plain(function(t))
         if self._is_planar_torque(a):

@@ -48,6 +48,8 @@ class Item(ABC):
     kinds: ClassVar[tuple[Kind, ...]] = ("planar", "spatial")  # of bodies it is for
     free: ClassVar[tuple[Free, ...]] = ()  # what a joint leaves free
     discrete: ClassVar[tuple[str, ...]] = ()  # the fields that are no physical numbers
+    words: ClassVar[tuple[str, ...]] = ()  # the fields that hold names or words
+    functions: ClassVar[tuple[str, ...]] = ()  # those that hold functions, or texts of them
     displayed: ClassVar[tuple[str, ...]] = ()  # the fields that are for pictures only
     measures: ClassVar[tuple[str, ...]] = ()  # "turn", "slide", "length"; else what is left free
 
@@ -70,6 +72,12 @@ class Item(ABC):
         """The physical numbers and vectors that were said, by field; parameters as they are."""
         known = ((k, v) for k, v in self._said() if k not in self.discrete and v is not None)
         return {name: x for name, x in known if name == "parameters" or _is_number(x)}
+
+    def structure(self) -> tuple[Any, ...]:
+        """What it says besides numbers."""
+        aside = {*self.numbers(), *self.displayed}
+        said = ((name, x) for name, x in self._said() if name not in aside)
+        return tuple((name, x if _is_plain(x) else repr(x)) for name, x in said)
 
     def changed(self, **changes: Any) -> Any:
         """This record with other values of some fields."""
@@ -188,6 +196,7 @@ class OnJoint(Connector):
     `needs` is what the joint must leave free, some of it; `verb` is what messages say.
     """
 
+    words: ClassVar[tuple[str, ...]] = ("joint",)
     needs: ClassVar[tuple[Free, ...]] = ()
     verb: ClassVar[str] = "act on"
 
@@ -254,6 +263,10 @@ def plain(value: Any) -> Any:
     if isinstance(value, (tuple, list, Vec2, Vec3)):
         return tuple(plain(x) for x in value)
     return value
+
+
+def _is_plain(x: Any) -> bool:
+    return x is None or isinstance(x, (str, bool, int, float)) or callable(x)
 
 
 def _is_default(field: Any, value: Any) -> bool:

@@ -13,7 +13,7 @@ from .._messages import explained, shown
 from ..system.frames import as_plain
 from ..system.quantities import Output, Quantity
 from .attachment import Attachment
-from .custom import checked_parameters
+from .expressions import checked_parameters, frame_function
 from .force_checks import frame_shape
 from .items import Connector, ModelError, record
 
@@ -26,14 +26,15 @@ class AttachedOutput:
 
     item: OutputItem
     bodies: tuple[str, ...]
+    function: Callable[..., Any]
     parameters: Any
     origins: Any
     labels: tuple[str, ...]
 
     def quantity(self, nodes: tuple[int, ...]) -> Quantity:
         """As a quantity of the frames with these numbers."""
-        item = self.item
-        return Output(item.unit, self.labels, item.function, nodes, self.parameters, self.origins)
+        unit = self.item.unit
+        return Output(unit, self.labels, self.function, nodes, self.parameters, self.origins)
 
 
 @record("output", "output")
@@ -45,21 +46,34 @@ class OutputItem(Connector):
     - `bodies`: one body or a sequence of them; the ground may be among them.
     - `function`: of (frame, ..., t), or (frame, ..., t, parameters) where those are given; it
       returns a number or a vector. A frame has position r, axes A, velocity v and angular velocity
-      w in body axes, and `frame.point(s)`, `frame.velocity(s)`. Write it with `jax.numpy`.
+      w in body axes, and `frame.point(s)`, `frame.velocity(s)`. Write it with `jax.numpy`. Or an
+      expression, or a list of them, of t and of the bodies' quantities, ``"rod.x - crank.x"``.
     - `parameters`: numbers or arrays in any nesting of dictionaries, lists and tuples.
     - `unit`: of what it returns, for axes of plots and tables.
     """
 
     touches: ClassVar[tuple[str, ...]] = ("bodies",)
+    words: ClassVar[tuple[str, ...]] = ("unit",)
+    functions: ClassVar[tuple[str, ...]] = ("function",)
 
     bodies: Any
-    function: Callable[..., Any]
+    function: Callable[..., Any] | str | tuple[str, ...]
     parameters: Any = None
     _: KW_ONLY
     unit: str = ""
 
     def attach(self, there: Attachment) -> Any:
-        if not callable(self.function):
+        names = tuple(body.name for body in there.bodies)
+        function = frame_function(
+            self.owner,
+            "function",
+            self.function,
+            there.kind,
+            names,
+            self.parameters,
+            time_first=False,
+        )
+        if not callable(function):
             raise ModelError(
                 f"{self.owner}: function={shown(self.function)} is not a function. Give one of the "
                 "bodies' frames and the time."
@@ -67,24 +81,23 @@ class OutputItem(Connector):
         if not isinstance(self.unit, str):
             raise ModelError(f"{self.owner}: unit={shown(self.unit)} must be a string, as 'm/s'.")
         parameters = checked_parameters(self.owner, self.parameters)
-        shape = self._shape(there, parameters)
+        shape = self._shape(there, function, parameters)
         if len(shape) > 1:
             raise ModelError(
                 f"{self.owner}: its function returns an array of shape {shape}. Return a number or "
                 "a vector."
             )
         labels = () if not shape else _LABELS.get(shape[0], tuple(map(str, range(shape[0]))))
-        names = tuple(body.name for body in there.bodies)
-        return AttachedOutput(self, names, parameters, there.origins(), labels)
+        return AttachedOutput(self, names, function, parameters, there.origins(), labels)
 
-    def _shape(self, there: Attachment, parameters: Any) -> tuple[int, ...]:
+    def _shape(self, there: Attachment, given: Any, parameters: Any) -> tuple[int, ...]:
         """Of what the function returns."""
         frames = [frame_shape(there.kind) for _ in there.bodies]
         own = () if parameters is None else (parameters,)
         time = jax.ShapeDtypeStruct((), jnp.float64)
-        function = lambda frames, t, own: as_plain(self.function(*frames, t, *own))  # noqa: E731
+        function = lambda frames, t, own: as_plain(given(*frames, t, *own))  # noqa: E731
         try:
-            hash(self.function)
+            hash(given)
             return jax.eval_shape(function, frames, time, own).shape
         except Exception as error:
             takes = "(frame, ..., t)" if not own else "(frame, ..., t, parameters)"

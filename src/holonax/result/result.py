@@ -17,6 +17,7 @@ from ..system.clock import Clock
 from ..system.evaluation import evaluated
 from ..system.held import HeldSystem
 from ..system.mechanism import Mechanism
+from .along import BeamMotion, beam_motion
 from .interpolation import accelerations, interpolate, smallest
 from .motion import BodyMotion, body_motion, total_momentum
 from .named import ForceHistory, JointHistory, Registry, force_history, joint_history
@@ -382,6 +383,10 @@ class Result:
         """The motion of the body `name`."""
         mechanism = self._mechanism("the motion of a body")
         return body_motion(mechanism, name, self.q, self.v, lambda: self.a)
+
+    def beam(self, name: str) -> BeamMotion:
+        """The shape, strains and section forces of a beam over time."""
+        return beam_motion(self._mechanism("a beam"), name, self.q, self.v)
 
     def body(self, name: str) -> BodyMotion:
         """The motion of the body `name`, as ``result["crank"]``."""

@@ -13,6 +13,8 @@ from ..._arguments import choice, flag, names
 from ..._messages import shown
 from ..._numbers import parameter, tree
 from ...system.base import Array, System
+from ...system.expressed import Expressed, is_expression
+from ...system.expression_parser import ExpressionError
 from ...system.mechanism import Mechanism
 from ...system.situation import Recorded
 
@@ -58,10 +60,10 @@ class Event(eqx.Module):
 
     - `name`: by which the result records it.
     - `function`: the name of a quantity, such as ``"A.angle"`` or ``"spring.force"``
-      (`Model.quantities` lists them); or ``function(t, q, v)``, a number that passes `level` at the
-      event; with `bodies`, ``function(*frames, t)`` of one frame for each named body, as for
-      `Model.custom_joint`. Written with `jax.numpy`. Define it once: a new function object is
-      compiled anew.
+      (`Model.quantities` lists them), or an expression of such, ``"A.angle - 2 * B.angle"``; or
+      ``function(t, q, v)``, a number that passes `level` at the event; with `bodies`,
+      ``function(*frames, t)`` of one frame for each named body, as for `Model.custom_joint`.
+      Written with `jax.numpy`. Define it once: a new function object is compiled anew.
     - `bodies`: names of the bodies whose frames the function is given.
     - `level`: the value that it passes; zero unless given.
     - `direction`: ``"falling"`` through it, ``"rising"``, or ``"both"``.
@@ -121,6 +123,11 @@ class Event(eqx.Module):
                 f"{owner}: parameters are for functions; the quantity {function!r} takes none. "
                 "Leave them out."
             )
+        if isinstance(function, str):
+            try:
+                is_expression(function)
+            except ExpressionError as error:
+                raise ValueError(f"{owner}: {error}") from None
         choice(owner, "direction", direction, tuple(SIGNS))
         if change is not None and not callable(change) and not isinstance(change, Impact):
             raise TypeError(
@@ -187,7 +194,13 @@ class Event(eqx.Module):
                 f"{owner}: quantities such as {self.function!r} are known to a mechanism made with "
                 "hx.Model only. Give a function of (t, q, v)."
             )
-        found = system.complete().named_quantity(owner, self.function)
+        whole = system.complete()
+        find = lambda name: whole.named_quantity(owner, name)  # noqa: E731
+        try:
+            expressed = is_expression(self.function)
+            found = Expressed.of(self.function, find) if expressed else find(self.function)
+        except ExpressionError as error:
+            raise ValueError(f"{owner}: {error}") from None
         return eqx.tree_at(lambda e: e.quantity, self, found, is_leaf=lambda x: x is None)
 
     def changed(self, t: Array, q: Array, v: Array) -> tuple[Array, Array]:
