@@ -83,7 +83,7 @@ def value_and_gradient(
     for name, x in numbers.items():
         finite_number(owner, name, x, positive=True)
     if method.get("max_steps") is None and "rtol" not in numbers and "dt" in numbers:
-        method["max_steps"] = _room(times, float(numbers["dt"]))
+        method["max_steps"] = room_for(times, float(numbers["dt"]))
     parts = Parts.of((system, method))
     program = _program(objective, names, parts.rest)
     leaves = [np.asarray(x) for x in parts.arrays]
@@ -106,7 +106,7 @@ def _values(system: System, start: Any, names: tuple[str, ...]) -> dict[str, Any
     return {name: np.asarray(known[name], dtype=float) for name in names}
 
 
-def _room(times: np.ndarray, dt: float) -> int:
+def room_for(times: np.ndarray, dt: float) -> int:
     """Room for all steps: a power of two, so that other times seldom need another program."""
     steps = np.sum(np.maximum(np.ceil(np.diff(times) / dt * (1 - 1e-9)), 1.0))
     return 1 << max(int(steps) - 1, 1).bit_length()
