@@ -94,6 +94,7 @@ class ImplicitStep(Integrator):
             scaling=self._scaling(context, start, displacement),
             linear=linear,
             dependent=self._dependent(context),
+            plain=not context.system.has_reaction_forces,
             differentiable=context.differentiable,
         )
 

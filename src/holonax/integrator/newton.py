@@ -86,13 +86,15 @@ def newton(
     scaling: Scaling | None = None,
     linear: Linear | None = None,
     dependent: bool = False,
+    plain: bool = False,
     differentiable: bool = True,
 ) -> tuple[Any, Array, NewtonCounts, Array]:
     """Solve residual(x) = 0 from `start`, pytrees of equal total size.
 
     Stops when the change of every block (leaf) is below `tolerance` relative to one plus its size,
     or the next one would be: by the rate at which the changes shrink (Hairer, Wanner 1996, Section
-    IV.8), or by its square where unknowns are scaled. Stops as well when the change has fallen to
+    IV.8), or by its square where unknowns are scaled; `plain` says that the last block, the
+    multipliers, is linear in the equations. Stops as well when the change has fallen to
     rounding and grows again. In the last block, the multipliers, rounding may be large: it is also
     reached when all others change no more. With `modified` the matrix of the first iterate is kept.
     What will not be differentiated is traced in half the time. `linear` solves the linear
@@ -158,12 +160,14 @@ def newton(
             settled = jnp.logical_or(change < small, inner <= enough) if several else change < small
             rounding = jnp.logical_and(settled, change > 0.3 * now.change)
             # what the next change would be: the square, times a generous curvature, of this one
-            # where unknowns are scaled, else as much smaller as this one is than the one before
+            # where unknowns are scaled (this one times that of all but the multipliers where these
+            # are linear), else as much smaller as this one is than the one before
             rate = change / now.change
             following = jnp.where(rate < 0.5, change * rate / (1 - rate), change)
             following = jnp.where(now.iterations > 0, following, change)
             if scaling is not None and not modified:
-                following = jnp.minimum(following, _CURVATURE * change**2)
+                left = inner if plain else change
+                following = jnp.minimum(following, _CURVATURE * change * left)
             done = (change <= enough) | (following <= 0.1 * enough) | rounding
             return _Iterate(new, change, now.iterations + 1, done)
 
