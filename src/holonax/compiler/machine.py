@@ -43,6 +43,14 @@ def _triple() -> str:
     return f"{triple}-elf" if sys.platform == "win32" else triple
 
 
+@cache
+def register_length() -> int:
+    """How many numbers of double precision the widest registers of the processor hold."""
+    llvm = binding()
+    has = {} if llvm is None else llvm.get_host_cpu_features()
+    return 8 if has.get("avx512f") else 4 if has.get("avx") else 2
+
+
 class Effort(NamedTuple):
     """How much a program is worked on: LLVM's levels for the program, and for its instructions."""
 

@@ -24,7 +24,8 @@ def written(closed: Any, *, once: bool = True) -> tuple[str, Layout]:
     jaxpr = closed.jaxpr
     if low.weight(jaxpr) > 20 * MOST:
         raise Unsupported("many operations")
-    if low.is_wide(jaxpr, once):
+    low.use_rows(jaxpr)
+    if not low.rows.widths and low.is_wide(jaxpr, once):
         raise Unsupported("wide arrays")
     inputs, args = [], []
     for k, var in enumerate(jaxpr.invars):
@@ -73,7 +74,8 @@ def _write_early(main: Block, stores: list[Node]) -> None:
     after: dict[Node, list[Node]] = {node: [] for node in main.code}
     end: list[Node] = []
     for store in stores:
-        after.get(store.args[1], end).append(store)
+        value = store.args[1]
+        after.get(value.args[0] if value.op == "part" else value, end).append(store)
     main.code = [x for node in main.code for x in (node, *after[node])] + end
 
 
@@ -122,6 +124,8 @@ def _mark(main: Block, buffers: list[Buffer]) -> None:
         if isinstance(x, Buffer):
             for node in stores.get(x, ()):
                 waiting.extend(node.args if node.op == "store" else (node.data[1],))
+        elif x.op == "pack":  # numbers of other rows come with these
+            waiting.extend(y.args[0] if y.op == "part" else y for y in x.args)
         elif x.op != "const":
             waiting.extend(x.args)
             if x.op == "load":
