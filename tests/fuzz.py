@@ -25,6 +25,7 @@ import tempfile
 import time
 import traceback
 import warnings
+import webbrowser
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -342,6 +343,17 @@ USUAL = {
     "integrator": lambda r: r.choice([None, hx.RK4(), hx.RadauIIA()]),
     "system": lambda r: r.choice([built()[0], built()[0], spring()]),
     "start": _state,
+    "starts": lambda r: r.choice(
+        [_state(r), (built()[1].q, np.zeros((2, 3))), lambda n: (np.zeros((len(n), 3)),) * 2]
+    ),
+    "parameters": lambda r: r.choice(
+        [None, {"crank.mass": [1.0, 2.0]}, {"crank.mas": [1.0]}, lambda n: {"crank.mass": n + 1.0}]
+    ),
+    "runs": lambda r: r.choice([None, 2]),
+    "observer": lambda r: r.choice([_gap, "crank.angle", 3]),
+    "reduce": lambda r: r.choice(
+        [None, {"x": hx.many.Largest("crank.angle")}, {"x": hx.many.Mean(lambda t, q, v: v)}]
+    ),
     "q": lambda r: built()[1].q,
     "v": lambda r: r.choice([None, np.zeros(3)]),
     "hold": lambda r: r.choice([(), ["crank"], ["crank.angle"]]),
@@ -351,7 +363,11 @@ USUAL = {
     "order": lambda r: r.choice([1, 2]),
     "solver": lambda r: r.choice(["auto", "dense"]),
     "result": lambda r: result(),
-    "path": lambda r: str(Path(SCRATCH) / "picture.gif"),
+    "path": lambda r: str(Path(SCRATCH) / r.choice(["picture.gif", "model.toml", "model.json"])),
+    "model": lambda r: small(),
+    "run": lambda r: r.choice([None, {"t_end": 1.0}]),
+    "outputs": lambda r: r.choice([(), ["hinge.angle"], {"x": "2 * crank.x"}]),
+    "table": lambda r: {"t": [0.0, 1.0]},
     "objective": lambda r: r.choice([lambda motion: motion.q[-1, 0], 3.0]),
     "with_respect_to": lambda r: r.choice(["q", ["q", "v"], ["bodies.mass"]]),
     "period": lambda r: 0.02,
@@ -365,20 +381,24 @@ USUAL = {
     "quick": lambda r: True,
 }
 
+webbrowser.open = lambda *arguments, **options: True  # nobody looks at what is shown here
+
 # Those that compile programs of their own are called less often, on what is known already.
 COMPILING = {
     *("simulate", "resume", "equilibrium", "linearize", "kinematics", "inverse_dynamics"),
     *("kinematic_motion", "convergence", "condition_numbers", "reference_solution", "animate"),
+    *("page", "show"),
     *("plot", "stability_region", "real_axis_limit", "spectral_radius", "step_matrix", "build"),
     *("amplification", "linear_problem", "reproduce", "write_index", "custom_joint"),
     *("custom_rate_joint", "custom_force", "point_on_curve", "diagnose", "consistent"),
-    *("floquet", "trajectory", "value_and_gradient"),
+    *("floquet", "trajectory", "value_and_gradient", "ensemble"),
 }
 # What holonax makes and nobody else.
 RECORDS = {
     *("Start", "Result", "Energy", "Occurrence", "Progress", "Diagnosis", "Method", "Body"),
     *("Equilibrium", "Linearization", "Modes", "Motion", "ActuatorForces", "Convergence"),
-    *("StabilityRegion", "Floquet", "Trajectory", "Vec2", "Vec3"),
+    *("StabilityRegion", "Floquet", "Trajectory", "Vec2", "Vec3", "ModelFile", "FileError"),
+    *("Ensemble", "Band", "Reduction"),
 }
 # What takes minutes where its arguments are good.
 ALWAYS_SPOILT = {"reproduce": "name", "n_four_bar": "n"}
@@ -430,6 +450,10 @@ def arguments(r, name, thing, method):
             names.append(p.name)
             if p.default is p.empty or r.random() < 0.15:
                 kwargs[p.name] = usual(r, p)
+    if name == "ensemble":
+        kwargs.setdefault("dt", 0.01)
+        kwargs.setdefault("t_end", 0.02)
+        kwargs.setdefault("parameters", {"crank.mass": [1.0, 2.0]})
     if name == "simulate":
         kwargs.setdefault("dt", 0.01)
         kwargs.setdefault("save", usual(r, inspect.Parameter("save", 3)))

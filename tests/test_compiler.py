@@ -1041,7 +1041,7 @@ def test_numbers_side_by_side_are_computed_as_rows():
     random = np.random.default_rng(1)
     args = random.normal(size=(3, n)), random.normal(size=(3, n)), 1 + random.random(n)
     text, _ = programs.written(jax.make_jaxpr(f)(*args))
-    length = machine.register_length()
+    length = machine.host_lanes()
     assert f"fmul contract <{length} x double>" in text
     got, want = run(f, *args), jax.jit(f)(*args)
     for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):

@@ -29,7 +29,7 @@ from ..start.consistent import Start
 from ..system.base import System, check_system
 from .control import StepControl
 from .loop import Loop, LoopState, Settings, Setup, begun
-from .pairs import check_pair, default_integrator, is_legal
+from .pairs import check_pair, check_reaction_forces, default_integrator, is_legal
 from .traced_request import (
     checked_start,
     checked_steps,
@@ -157,6 +157,7 @@ def _setup(
             '"forward" for jvp and jacfwd.'
         )
     formulation, integrator = _pair(formulation, integrator, dt, rtol)
+    check_reaction_forces("trajectory", system, formulation, integrator)
     control = None if rtol is None else StepControl(dt_max=np.inf)
     return Setup(system, formulation, integrator, control, ())
 
