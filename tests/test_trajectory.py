@@ -206,9 +206,10 @@ TIGHT = [
 MODEL_PAIRS = [*PAIRS[:3], *TIGHT, *PAIRS[5:7], (hx.NullSpace(), hx.RK4(), {"dt": 5e-3})]
 MODEL_PAIRS += PAIRS[8:]
 QUICK = ("PostStabilized-RK4", "Index3-GeneralizedAlpha", "Baumgarte-RK4")
-# The last number is the step of differences, relative to what is changed. The derivative by a length
-# of the chain is small beside what it is the sum of: differences are off by rounding, 1.5e-5 of it for
-# a step of 1e-5, 7e-7 for 1e-4, and by 1e-8 for 1e-3, whatever the tolerance of Newton's method.
+# The last number is the step of differences, relative to what is changed. The derivative by a
+# length of the chain is small beside what it is the sum of: differences are off by rounding, 1.5e-5
+# of it for a step of 1e-5, 7e-7 for 1e-4, and by 1e-8 for 1e-3, whatever the tolerance of Newton's
+# method.
 MECHANISMS = {
     "four-bar": (spring_four_bar, ["coupler.mass", "B.at_b", "spring.stiffness", "v"], 1e-4),
     "chain": (spring_chain, ["link4.mass", "ball3.at_b", "spring.stiffness", "v"], 1e-3),

@@ -272,6 +272,11 @@ def joint_history(registry: Registry, system: Mechanism, name: Any) -> JointHist
 def force_history(registry: Registry, system: Mechanism, name: Any) -> ForceHistory:
     """What the force of that name did."""
     known = list(dict.fromkeys(x for group in system.bodies.forces for x in group.names))
+    if any(name in group.names for group in system.bodies.seeing):
+        raise KeyError(
+            f"Force {shown(name)} depends on reactions, and what it did is not kept. Ask for the "
+            "reaction of its joint, and for result.energy."
+        )
     if not isinstance(name, str) or name not in known:
         raise KeyError(
             f"There is no force {shown(name)}; the forces are {', '.join(known) or 'none'}."

@@ -29,7 +29,13 @@ from ..start.consistent import Start
 from ..system.base import System, check_system
 from .control import StepControl
 from .loop import Loop, LoopState, Settings, Setup, begun
-from .pairs import check_pair, check_reaction_forces, default_integrator, is_legal
+from .pairs import (
+    check_pair,
+    check_reaction_forces,
+    check_undetermined,
+    default_integrator,
+    is_legal,
+)
 from .traced_request import (
     checked_start,
     checked_steps,
@@ -106,6 +112,7 @@ def trajectory(
     start = checked_start("trajectory", system, start)
     dt, rtol, atol = checked_steps(dt, rtol, atol)
     if isinstance(start, Start) and start.redundant:
+        check_undetermined("trajectory", system, start)
         system = system.with_redundant_constraints()
     setup = _setup(system, formulation, integrator, dt, rtol, adjoint)
     knots, passed = with_breaks(system, increasing_times(times), breaks)
