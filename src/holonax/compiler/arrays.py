@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .operations import Buffer, Builder, For, Node, kind_of
-from .rows import Rows, parts
+from .rows import RowMaker, parts
 
 SMALL = 1024  # entries up to which an array is taken apart
 DEEPEST = 32  # rules for large arrays that may call one another
@@ -104,7 +104,7 @@ def _whole_input(nodes: list[Node]) -> Buffer | None:
 class Arrays:
     """Arrays in and out of memory."""
 
-    def __init__(self, builder: Builder, rows: Rows) -> None:
+    def __init__(self, builder: Builder, rows: RowMaker) -> None:
         self.b, self.rows = builder, rows
         self.buffers: list[Buffer] = []
         self._constants: dict[Any, Buffer] = {}

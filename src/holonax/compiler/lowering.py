@@ -28,7 +28,7 @@ from .operations import (
     kind_of,
     scalar_kind,
 )
-from .rows import Rows, parts, widths
+from .rows import RowMaker, parts, widths
 
 UNROLLED = 3000  # operations up to which a loop of known length is written out
 LONGEST = 32  # and how often it may be done
@@ -94,7 +94,7 @@ class Lowering:
 
     def __init__(self, unrolled: int | None = None) -> None:
         self.b = Builder()
-        self.rows = Rows(self.b)
+        self.rows = RowMaker(self.b)
         self.a = Arrays(self.b, self.rows)
         self._unrolled = UNROLLED if unrolled is None else unrolled
         self._plans: dict[Any, Plan] = {}

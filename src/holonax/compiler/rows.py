@@ -21,7 +21,7 @@ SHARE = 0.15  # of the operations of a program that have to be on rows of some l
 _MOVED = ("f64", "b1")  # kinds that there are rows of
 
 
-class Rows:
+class RowMaker:
     """The rows of a program; without any if there are no `widths`."""
 
     def __init__(self, builder: Builder, widths: Sequence[int] = ()):
