@@ -391,14 +391,14 @@ COMPILING = {
     *("plot", "stability_region", "real_axis_limit", "spectral_radius", "step_matrix", "build"),
     *("amplification", "linear_problem", "reproduce", "write_index", "custom_joint"),
     *("custom_rate_joint", "custom_force", "point_on_curve", "diagnose", "consistent"),
-    *("floquet", "trajectory", "value_and_gradient", "ensemble"),
+    *("floquet", "trajectory", "value_and_gradient", "ensemble", "fit"),
 }
 # What holonax makes and nobody else.
 RECORDS = {
     *("Start", "Result", "Energy", "Occurrence", "Progress", "Diagnosis", "Method", "Body"),
     *("Equilibrium", "Linearization", "Modes", "Motion", "ActuatorForces", "Convergence"),
     *("StabilityRegion", "Floquet", "Trajectory", "Vec2", "Vec3", "ModelFile", "FileError"),
-    *("Ensemble", "Band", "Reduction"),
+    *("Ensemble", "Band", "Reduction", "Fit"),
 }
 # What takes minutes where its arguments are good.
 ALWAYS_SPOILT = {"reproduce": "name", "n_four_bar": "n"}

@@ -87,9 +87,11 @@ if TYPE_CHECKING:
     from . import analysis, examples, io, many, papers, study, view
     from .analysis import (
         Equilibrium,
+        Fit,
         Floquet,
         Linearization,
         equilibrium,
+        fit,
         floquet,
         inverse_dynamics,
         kinematics,
@@ -105,9 +107,11 @@ if TYPE_CHECKING:
 _MODULES = ("analysis", "examples", "io", "many", "papers", "study", "view")
 _FROM = {
     "Equilibrium": "analysis",
+    "Fit": "analysis",
     "Floquet": "analysis",
     "Linearization": "analysis",
     "equilibrium": "analysis",
+    "fit": "analysis",
     "floquet": "analysis",
     "inverse_dynamics": "analysis",
     "kinematics": "analysis",
@@ -149,6 +153,7 @@ __all__ = [
     "Euler",
     "Event",
     "FileError",
+    "Fit",
     "Floquet",
     "FunctionSystem",
     "GGL",
@@ -212,6 +217,7 @@ __all__ = [
     "ensemble",
     "equilibrium",
     "examples",
+    "fit",
     "floquet",
     "from_sympy",
     "inverse_dynamics",

@@ -85,7 +85,7 @@ def value_and_gradient(
         finite_number(owner, name, x, positive=True)
     knots, passed = with_breaks(system, times, method.pop("breaks", ()))
     if method.get("max_steps") is None and "rtol" not in numbers and "dt" in numbers:
-        method["max_steps"] = _room(knots, float(numbers["dt"]))
+        method["max_steps"] = room_for(knots, float(numbers["dt"]))
     if "rtol" in numbers and "atol" not in numbers:
         numbers["atol"] = usual_tolerance(system, start, knots, numbers["rtol"])
     parts = Parts.of((system, method))
@@ -110,7 +110,7 @@ def _values(system: System, start: Any, names: tuple[str, ...]) -> dict[str, Any
     return {name: np.asarray(known[name], dtype=float) for name in names}
 
 
-def _room(times: np.ndarray, dt: float) -> int:
+def room_for(times: np.ndarray, dt: float) -> int:
     """Room for all steps: a power of two, so that other times seldom need another program."""
     steps = np.sum(np.maximum(np.ceil(np.diff(times) / dt * (1 - 1e-9)), 1.0))
     return 1 << max(int(steps) - 1, 1).bit_length()
