@@ -401,7 +401,7 @@ COMPILING = {
     *("plot", "stability_region", "real_axis_limit", "spectral_radius", "step_matrix", "build"),
     *("amplification", "linear_problem", "reproduce", "write_index", "custom_joint"),
     *("custom_rate_joint", "custom_force", "point_on_curve", "diagnose", "consistent"),
-    *("floquet", "trajectory", "value_and_gradient", "ensemble", "simulate_controlled"),
+    *("floquet", "trajectory", "value_and_gradient", "ensemble", "fit", "simulate_controlled"),
     *("curves", "output", "quantity", "sampled"),
 }
 # What holonax makes and nobody else.
@@ -409,7 +409,7 @@ RECORDS = {
     *("Start", "Result", "Energy", "Occurrence", "Progress", "Diagnosis", "Method", "Body"),
     *("Equilibrium", "Linearization", "Modes", "Motion", "ActuatorForces", "Convergence"),
     *("StabilityRegion", "Floquet", "Trajectory", "Vec2", "Vec3", "ModelFile", "FileError"),
-    *("Ensemble", "Band", "Reduction"),
+    *("Ensemble", "Band", "Reduction", "Fit"),
 }
 # What takes minutes where its arguments are good.
 ALWAYS_SPOILT = {"reproduce": "name", "n_four_bar": "n"}

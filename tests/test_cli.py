@@ -308,8 +308,11 @@ def test_the_page_on_the_command_line_runs_as_it_stands(tmp_path, monkeypatch, c
     monkeypatch.chdir(tmp_path)
     page = (SOURCE.parent / "docs" / "command-line.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```sh\n(.*?)```", page, flags=re.DOTALL)
-    for line in block.splitlines():
-        first, *arguments = shlex.split(line)
+    readme = (SOURCE.parent / "README.md").read_text(encoding="utf-8")
+    (own,) = [x for x in re.findall(r"```sh\n(.*?)```", readme, flags=re.DOTALL) if "copy" in x]
+    own = own.replace("copy four_bar", "copy four_bar --force")
+    for line in (*block.splitlines(), *own.splitlines()):
+        first, *arguments = shlex.split(line, comments=True)
         assert first == "holonax" and cli.main(arguments) == 0, line
     assert {"motion.csv", "motion.html", "work.png", "sweep.csv", "angle.png"} <= {
         path.name for path in tmp_path.iterdir()

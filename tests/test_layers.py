@@ -22,7 +22,7 @@ LAYERS = {
     "formulation": "linalg system problem",
     "integrator": "linalg system problem",
     "start": "linalg system",
-    "result": "compiler system problem formulation start",
+    "result": "compiler rotation system problem formulation start",
     "run": "linalg compiler system problem formulation integrator start result",
     "analysis": "compiler rotation system problem formulation integrator start result run",
     "many": "compiler system formulation integrator start run",

@@ -94,6 +94,8 @@ def test_the_code_of_the_page_on_gradients_runs():
     inner = np.polynomial.Polynomial.fit(masses, values, 3)
     assert abs(names["value"] / inner(2.0) - 1) < 1e-3
     assert abs(gradient["coupler.mass"] / inner.deriv()(2.0) - 1) < 1e-2
+    found = names["found"]
+    assert abs(found.values["coupler.mass"] - 2.3) < 4 * found.std["coupler.mass"] < 0.2
 
 
 def test_the_code_of_the_page_on_names_runs(tmp_path, monkeypatch):

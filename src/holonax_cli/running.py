@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import holonax as hx
+from holonax.io.columns import table_columns
 
 _FILES = (".toml", ".json", ".urdf", ".xml")
 _END = 10.0  # [s], of ready mechanisms that do not say
@@ -222,7 +223,7 @@ def summary(result: Any, outputs: Mapping[str, str], written: list[Path]) -> dic
     position, velocity = result.drift()
     last = {
         name: float(values[-1])
-        for name, values in hx.io.table_columns(result, outputs).items()
+        for name, values in table_columns(result, outputs).items()
         if np.isfinite(values[-1])
     }
     return {

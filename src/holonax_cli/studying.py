@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import holonax as hx
+from holonax.io.columns import csv_lines, table_columns, write_columns
 
 from .running import Opened, method_options, outputs_of, running_seconds
 
@@ -207,17 +208,17 @@ def swept(
             print(f"holonax: the first run failed: {result.message}", file=sys.stderr)
     table = {name: [row[name] for row in rows] for name in rows[0]}
     if out is not None:
-        hx.io.write_columns(out, table)
+        write_columns(out, table)
         if not quiet:
             print(out)
     else:
-        hx.io.csv_lines(sys.stdout, table)
+        csv_lines(sys.stdout, table)
     return 0 if all(table["success"]) else 1
 
 
 def _outcome(result: Any, outputs: dict[str, str]) -> dict[str, Any]:
     out: dict[str, Any] = {"success": int(result.success), "steps": int(result.stats["steps"])}
-    for name, values in hx.io.table_columns(result, outputs).items():
+    for name, values in table_columns(result, outputs).items():
         if name == "t":
             out["t"] = float(values[-1])
         else:

@@ -12,6 +12,7 @@ from .._arguments import checked_call
 from .._messages import listed, shown
 from ..model import Model
 from .describing import MODELS
+from .flexible import lateral_buckling, whirling_rod
 from .linkages import (
     bricard,
     four_bar,
@@ -40,6 +41,7 @@ __all__ = [
     "flyball_governor",
     "four_bar",
     "heavy_top",
+    "lateral_buckling",
     "model_of",
     "n_four_bar",
     "pendulum_with_spring",
@@ -49,6 +51,7 @@ __all__ = [
     "stiff_double_pendulum",
     "three_link_pendulum",
     "two_link_arm",
+    "whirling_rod",
     "wheelset",
 ]
 

@@ -65,6 +65,11 @@ class ImplicitStep(Integrator):
         n = len(start)
         return Scaling(rows[-n:], columns[-n:], augment, condition)
 
+    @staticmethod
+    def _dependent(context: StepContext) -> bool:
+        """Whether the multipliers of the step's equations are not determined."""
+        return context.formulation.kind != "ode" and context.system.has_redundant_constraints
+
     def _solve(
         self,
         residual: Any,
@@ -88,6 +93,8 @@ class ImplicitStep(Integrator):
             modified=self.modified,
             scaling=self._scaling(context, start, displacement),
             linear=linear,
+            dependent=self._dependent(context),
+            plain=not context.system.has_reaction_forces,
             differentiable=context.differentiable,
         )
 
@@ -222,7 +229,8 @@ class RadauIIA(_RungeKutta):
 
         # from the state at the beginning of the step
         start = (-d0 / reach, (y0.v - v0) / reach, y0.z)
-        dk, da, dz = newton_step(equations, start, self._scaling(context, start, reach**2))
+        scaling = self._scaling(context, start, reach**2)
+        dk, da, dz = newton_step(equations, start, scaling, dependent=self._dependent(context))
         error = (reach * dk, reach * da, dz)
         s = self.stages
         loose = _LOOSE * (context.tolerance.rtol / _LOOSE) ** ((s + 1) / (2 * s - 1))

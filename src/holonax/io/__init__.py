@@ -4,7 +4,7 @@
 and of its outputs. `schema` is the JSON schema of model files.
 """
 
-from .columns import csv_lines, table_columns, write_columns, write_table
+from .columns import write_table
 from .fmu import export_fmu
 from .from_sympy import from_sympy
 from .model_file import ModelFile, load, save
@@ -14,13 +14,10 @@ from .schema import schema
 __all__ = [
     "FileError",
     "ModelFile",
-    "csv_lines",
     "export_fmu",
     "from_sympy",
     "load",
     "save",
     "schema",
-    "table_columns",
-    "write_columns",
     "write_table",
 ]

@@ -159,12 +159,17 @@ def _model(said: Mapping[str, Any], numbers: Numbers, problems: Problems) -> Mod
     if not isinstance(items, list):
         problems.add(("items",), f"items={shown(items)} is not a list of tables, [[items]].")
         return model
+    add_items(model, items, numbers, problems)
+    return model
+
+
+def add_items(model: Model, items: list[Any], numbers: Numbers, problems: Problems) -> None:
+    """Add items to a model, and keep all that is wrong with them."""
     for i, item in enumerate(items):
         name = item.get("name") if isinstance(item, Mapping) else None
         added = _add(model, item, ("items", i), numbers, problems)
         if not added and isinstance(name, str):
             numbers.failed.add(name)
-    return model
 
 
 def _add(model: Model, said: Any, place: Place, numbers: Numbers, problems: Problems) -> bool:

@@ -24,7 +24,7 @@ class Attached:
     in the second, in the body's own coordinates.
     """
 
-    item: Connector
+    item: Any  # the record
     bodies: tuple[str, ...]
     elements: tuple[elements.Element, ...]
     point_a: np.ndarray
@@ -34,6 +34,12 @@ class Attached:
     arm: Any  # `point` as elements have it: from the centre of mass
     sees: tuple[str, ...] = ()  # joints whose reactions it depends on
     measures: tuple[str, ...] = ()  # what a force measures, where its kind does not say
+    part: str = ""  # which of several alike that one record becomes
+
+    @property
+    def name(self) -> str:
+        """What its elements are called."""
+        return self.part or self.item.name
 
     def localised(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """What else changes when a record that was placed in the world is changed in a body, or

@@ -140,7 +140,8 @@ def measured(model: Any) -> dict[str, Quantity]:
         found |= {f"{name}.{what}": x for what, x in there.of_body(name)}
     for name, joint in model._joints.items():
         found |= {f"{name}.{what}": x for what, x in there.of_joint(joint)}
-    for name, force in model._forces.items():
+    whole = {x: f for x, f in model._forces.items() if not f.part}  # beams: `result.beam`
+    for name, force in whole.items():
         found |= {f"{name}.{what}": x for what, x in there.of_force(force)}
     for name, output in model._outputs.items():
         found[name] = output.quantity(tuple(there.number(x) for x in output.bodies))

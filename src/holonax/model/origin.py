@@ -41,7 +41,7 @@ class Origin:
     def _structure(self) -> Any:
         """All but the numbers."""
         shape = jax.tree.map(np.shape, self._numbers, is_leaf=is_traced)
-        said = tuple((type(item), item.name, _words(item)) for item in self.items)
+        said = tuple((type(item), item.name, item.structure()) for item in self.items)
         return self.model, self.solver, str(shape), said
 
     def __eq__(self, other: object) -> bool:
@@ -128,18 +128,6 @@ def numbers_of(items: Iterable[Item]) -> dict[str, Any]:
             vector = isinstance(value, tuple) and field != "parameters"
             out[f"{item.name}.{field}"] = as_array(value) if vector else value
     return out
-
-
-def _words(item: Item) -> tuple[Any, ...]:
-    """What a record says besides numbers."""
-    numbers = item.numbers()
-    aside = {*numbers, *item.displayed}
-    said = ((f.name, getattr(item, f.name)) for f in fields(item) if f.name not in aside)
-    return tuple((name, x if _is_plain(x) else repr(x)) for name, x in said)
-
-
-def _is_plain(x: Any) -> bool:
-    return x is None or isinstance(x, (str, bool, int, float)) or callable(x)
 
 
 def parameter_path(item: Item, name: str) -> list[str] | None:

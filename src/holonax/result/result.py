@@ -19,7 +19,8 @@ from ..system.clock import Clock
 from ..system.evaluation import evaluated
 from ..system.held import HeldSystem
 from ..system.mechanism import Mechanism
-from .interpolation import accelerations, interpolate
+from .along import BeamMotion, beam_motion
+from .interpolation import accelerations, interpolate, smallest
 from .motion import BodyMotion, body_motion, total_momentum
 from .named import ForceHistory, JointHistory, Registry, force_history, joint_history
 from .reactions import Reaction, reaction
@@ -233,8 +234,9 @@ class Result:
     def lam(self) -> np.ndarray:
         """Multipliers at the times `t_lam`, shape (n, rows); M v' = f - G^T lam.
 
-        For redundant constraints they are the minimum-norm ones; for joints that were released
-        they are zero.
+        For redundant constraints they are the minimum-norm ones (of methods with multipliers of the
+        middle of a step, in a norm that weighs constraints by their mobility); for joints that were
+        released they are zero.
         """
         solved = [self._solved_multipliers(k) for k in range(len(self.legs))]
         if all(x is None for x in solved):
@@ -243,7 +245,7 @@ class Result:
         def part(k: int, leg: Leg, at: Any) -> np.ndarray:
             found = solved[k]
             if found is not None:
-                return found
+                return smallest(leg, self._times[at], self.q[at], self.v[at], found)
             rows = self._rows(leg)
             return self._accelerations[1][at][:, rows]
 
@@ -395,6 +397,10 @@ class Result:
         """The motion of the body `name`."""
         mechanism = self._mechanism("the motion of a body")
         return body_motion(mechanism, name, self.q, self.v, lambda: self.a)
+
+    def beam(self, name: str) -> BeamMotion:
+        """The shape, strains and section forces of a beam over time."""
+        return beam_motion(self._mechanism("a beam"), name, self.q, self.v)
 
     def body(self, name: str) -> BodyMotion:
         """The motion of the body `name`, as ``result["crank"]``."""

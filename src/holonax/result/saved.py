@@ -42,12 +42,12 @@ def dataset(result: Any, names: Sequence[str]) -> Any:
 
 def save(result: Any, path: Any, names: Sequence[str]) -> Path:
     """Write the named quantities to a file, .nc (netCDF), .csv or .parquet."""
-    from .. import io
+    from ..io.columns import write_columns
 
     where = folder("save", "path", path)
     table = {"t": np.asarray(result.t), **columns(result, names, "save")}
     units = {"t": "s", **{x: u for x, u in result._named.numbers().items() if u}}
-    io.write_columns(where, table, units, _notes(result))
+    write_columns(where, table, units, _notes(result))
     return where
 
 

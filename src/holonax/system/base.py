@@ -283,6 +283,20 @@ class System(eqx.Module):
         systems that have one. `step` is a `StepWeights`."""
         raise TypeError(f"{type(self).__name__} has no structure; its Newton matrix is dense.")
 
+    # -- section forces of beams, which the search for equilibria carries along -----------------
+
+    def section_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The shapes of `section_loads`; nothing where there are no beams."""
+        return ()
+
+    def section_loads(self, q: Array) -> tuple[Array, ...]:
+        """The elastic section forces of all beam elements."""
+        return ()
+
+    def with_preloads(self, loads: tuple[Array, ...]) -> System:
+        """The system with these constants added to the section forces."""
+        return self
+
     @property
     def has_structure(self) -> bool:
         """Whether Newton's matrix is solved by its structure, with `newton_factor`."""

@@ -20,6 +20,8 @@ from .._numbers import is_traced
 from ..rotation import Vec2, Vec3
 from .assembly import BodySet
 from .base import Array, ConstraintFactor, Metric, Rows, System
+from .beam import BeamElement
+from .beam_places import BeamPlace, node_named
 from .elements import Indices
 from .frames import PlanarFrame
 from .inventory import Inventory
@@ -74,6 +76,7 @@ class Mechanism(System):
     breaks: Array | None = None  # times that the model was given as breaks
     numbers: Array | None = None  # those of the description, and what it was (`model/origin.py`)
     origin: Any = eqx.field(static=True, default=None)
+    beams: tuple[BeamPlace, ...] = eqx.field(static=True, default=())
 
     # -- the numbers of its description ----------------------------------------------------
 
@@ -306,8 +309,10 @@ class Mechanism(System):
 
     @property
     def has_structure(self) -> bool:
-        # the blocks of Newton's matrix have no place for forces that depend on multipliers
-        return self.bodies.tangent is not None and not self.bodies.seeing
+        # the blocks of Newton's matrix have no place for forces that depend on multipliers, and
+        # dependent constraints need the whole matrix
+        structured = self.bodies.tangent is not None
+        return structured and not (self.bodies.seeing or self.redundant)
 
     def sturdier(self) -> Mechanism | None:
         tangent = self.bodies.tangent
@@ -328,6 +333,30 @@ class Mechanism(System):
     ) -> Any:
         return self.bodies.newton_factor(q, v, t, lam, step, augment, self.redundant)
 
+    # -- System: beams ---------------------------------------------------------------------
+
+    def section_shapes(self) -> tuple[tuple[int, ...], ...]:
+        found = (x for x in self.bodies.forces if isinstance(x.element, BeamElement))
+        return tuple((6, group.n) for group in found)
+
+    def section_loads(self, q: Array) -> tuple[Array, ...]:
+        at_rest = self.bodies.frames(q, jnp.zeros((self.bodies.n * self.bodies.dof,)))
+        return tuple(
+            jnp.stack(group.element.elastic_force(*group.frames(at_rest)))
+            for group in self.bodies.forces
+            if isinstance(group.element, BeamElement)
+        )
+
+    def with_preloads(self, loads: tuple[Array, ...]) -> Mechanism:
+        given = iter(loads)
+        forces = tuple(
+            replace(group, element=replace(group.element, preload=list(next(given))))
+            if isinstance(group.element, BeamElement)
+            else group
+            for group in self.bodies.forces
+        )
+        return replace(self, bodies=replace(self.bodies, forces=forces))
+
     # -- names ---------------------------------------------------------------------------
 
     def coordinate_names(self, n: int) -> list[str]:
@@ -342,6 +371,7 @@ class Mechanism(System):
     def held_coordinates(self, item: int | str, nq: int) -> list[int]:
         names = self.velocity_names(self.velocity_size(nq))
         if isinstance(item, str):
+            item = self._own_name(item)
             exact = [i for i, name in enumerate(names) if name == item]
             whole = [i for i, name in enumerate(names) if name.rsplit(".", 1)[0] == item]
             if exact or whole:
@@ -357,6 +387,14 @@ class Mechanism(System):
             )
         return [item]
 
+    def _own_name(self, item: str) -> str:
+        """The name of a body or coordinate, where it is said by a place on a beam."""
+        for name, rest in ((item, ""), *([item.rsplit(".", 1)] if "." in item else [])):
+            node = node_named(name, self.beams)
+            if node is not None:
+                return f"{node.body}.{rest}" if rest else node.body
+        return item
+
     def constraint_names(self, rows: int) -> list[str]:
         names = self.bodies.row_names("holonomic")
         return names if rows <= len(names) else self.bodies.row_names("all")
@@ -368,7 +406,8 @@ class Mechanism(System):
             parts = group.wrenches(group.frames(frames), t)
             finite = np.all([np.isfinite(x) for wrench in parts for x in wrench], axis=0)
             pairs = zip(group.names, finite, strict=True)
-            bad += [f"force {name!r}" for name, good in pairs if not good]
+            noun = "beam" if isinstance(group.element, BeamElement) else "force"
+            bad += [f"{noun} {name!r}" for name, good in pairs if not good]
         rest = [np.zeros((g.rows, g.n)) for g in self.bodies.joints]
         for group in self.bodies.seeing:
             parts = group.wrenches(frames, t, self.bodies.joints, rest)
@@ -439,8 +478,12 @@ class Mechanism(System):
 
     def number_of(self, body: str) -> int:
         """Which of the bodies this is, counted from 0."""
-        if isinstance(body, str) and body in self.bodies.names:
-            return self.bodies.names.index(body)
+        if isinstance(body, str):
+            node = node_named(body, self.beams)
+            if node is not None:
+                return node.beam.first + node.node
+            if body in self.bodies.names:
+                return self.bodies.names.index(body)
         known = listed(self.bodies.names)
         raise KeyError(f"There is no body {shown(body)}; the bodies are {known}.")
 
