@@ -15,7 +15,7 @@ from ..model.items import ModelError
 from ..model.model import Model
 from .links import Freedom, Inertial, Link, model_of_links
 from .problems import FileProblem, Problems
-from .xml_tree import Element, turn
+from .xml_tree import XmlElement, turn
 
 _FREEDOM: dict[str, Freedom] = {"hinge": "turn", "slide": "slide", "ball": "ball", "free": "free"}
 _LEFT_OUT = ("visual", "asset", "statistic", "size", "custom", "keyframe", "sensor", "contact")
@@ -26,7 +26,7 @@ _DENSITY = 1000.0
 class _Reader:
     """The settings of a file, and what has been read of it."""
 
-    def __init__(self, root: Element, problems: Problems):
+    def __init__(self, root: XmlElement, problems: Problems):
         self.problems = problems
         self.links: dict[str, Link] = {}
         self.joints: set[str] = set()
@@ -43,18 +43,18 @@ class _Reader:
                 else:
                     self.defaults.setdefault(element.tag, {}).update(element.attributes)
 
-    def refuse(self, element: Element, text: str) -> None:
+    def refuse(self, element: XmlElement, text: str) -> None:
         self.problems.found.append(FileProblem(element.line, f"<{element.tag}>: {text}"))
 
-    def full(self, element: Element) -> Element:
+    def full(self, element: XmlElement) -> XmlElement:
         """An element with the attributes that are default."""
         for name in ("class", "childclass"):
             if name in element.attributes:
                 self.refuse(element, "classes of defaults are not read. Write them out.")
         own = {**self.defaults.get(element.tag, {}), **element.attributes}
-        return Element(element.tag, own, element.line, element.children)
+        return XmlElement(element.tag, own, element.line, element.children)
 
-    def rotation(self, element: Element) -> np.ndarray:
+    def rotation(self, element: XmlElement) -> np.ndarray:
         """The orientation that an element has, said in one of MuJoCo's ways."""
         known = element.attributes
         if "quat" in known:
@@ -82,7 +82,7 @@ class _Reader:
 
     # -- bodies --------------------------------------------------------------------------------
 
-    def body(self, element: Element, parent: str) -> None:
+    def body(self, element: XmlElement, parent: str) -> None:
         element = self.full(element)
         with self.told(element):
             name = element.attributes.get("name") or f"body {len(self.links)}"
@@ -99,11 +99,11 @@ class _Reader:
             if child.tag in ("include", "composite", "flexcomp", "plugin", "replicate", "attach"):
                 self.refuse(child, "this is not read. Write out what it stands for.")
 
-    def told(self, element: Element) -> Any:
+    def told(self, element: XmlElement) -> Any:
         self.problems.lines[("link", element.line)] = element.line
         return self.problems.at(("link", element.line))
 
-    def joint(self, body: Element, link: Link) -> None:
+    def joint(self, body: XmlElement, link: Link) -> None:
         found = [self.full(x) for x in body.all("joint")] + body.all("freejoint")
         if not found:
             return
@@ -133,7 +133,7 @@ class _Reader:
 
     # -- inertias ------------------------------------------------------------------------------
 
-    def inertial(self, body: Element) -> Inertial | None:
+    def inertial(self, body: XmlElement) -> Inertial | None:
         said = body.first("inertial")
         if said is not None and self.from_geoms != "true":
             R = self.rotation(said)
@@ -146,7 +146,7 @@ class _Reader:
         parts = [self.geom(self.full(x)) for x in body.all("geom")]
         return Inertial.together([x for x in parts if x is not None])
 
-    def geom(self, geom: Element) -> tuple[Inertial, np.ndarray, np.ndarray] | None:
+    def geom(self, geom: XmlElement) -> tuple[Inertial, np.ndarray, np.ndarray] | None:
         """The mass properties of a geom and where it is in its body."""
         kind = geom.attributes.get("type", "sphere")
         free = geom.number("contype", 1) == 0 and geom.number("conaffinity", 1) == 0
@@ -174,7 +174,7 @@ class _Reader:
         return Inertial(mass, np.zeros(3), mass * np.diag(J)), position, R
 
 
-def mjcf_model(root: Element, problems: Problems) -> Model:
+def mjcf_model(root: XmlElement, problems: Problems) -> Model:
     """The model of a <mujoco> document."""
     reader = _Reader(root, problems)
     for section in root.children:
@@ -206,7 +206,7 @@ def mjcf_model(root: Element, problems: Problems) -> Model:
     return model
 
 
-def _tie(model: Model, said: Element, body: dict[str, str]) -> None:
+def _tie(model: Model, said: XmlElement, body: dict[str, str]) -> None:
     """A `connect` or a `weld` between two bodies."""
     if said.attributes.get("active") == "false":
         return
@@ -255,7 +255,7 @@ def _solid(kind: str, size: list[float]) -> tuple[float, np.ndarray]:
     return tube + ball, np.array([across, across, along]) / (tube + ball)
 
 
-def _unit(element: Element, x: np.ndarray) -> np.ndarray:
+def _unit(element: XmlElement, x: np.ndarray) -> np.ndarray:
     size = np.linalg.norm(x)
     if not size > 1e-12:
         raise ModelError(f"<{element.tag}>: a direction has no length.")

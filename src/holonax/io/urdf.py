@@ -20,7 +20,7 @@ from .links import Freedom, Inertial, Link, model_of_links, ordered
 from .problems import FileProblem, Problems
 from .reader import add_items, parsed_file, text_of
 from .values import Numbers, parameters_of
-from .xml_tree import Element, rotation_rpy
+from .xml_tree import XmlElement, rotation_rpy
 
 _FREEDOM: dict[str, Freedom] = {
     "revolute": "turn",
@@ -32,7 +32,7 @@ _FREEDOM: dict[str, Freedom] = {
 _GRAVITY = (0.0, 0.0, -9.81)
 
 
-def urdf_model(root: Element, path: Path, problems: Problems) -> Model:
+def urdf_model(root: XmlElement, path: Path, problems: Problems) -> Model:
     """The model of a <robot>, with what the file beside it adds."""
     beside = path.with_suffix(".loops.toml")
     said, more = ({}, None)
@@ -109,7 +109,7 @@ def _renamed(item: Any, body: Mapping[str, str]) -> Any:
     return out
 
 
-def _links(root: Element, problems: Problems) -> dict[str, Link]:
+def _links(root: XmlElement, problems: Problems) -> dict[str, Link]:
     links: dict[str, Link] = {}
     for element in root.all("link"):
         problems.lines[("link", element.line)] = element.line
@@ -132,14 +132,14 @@ def _links(root: Element, problems: Problems) -> dict[str, Link]:
     return ordered(links, problems)
 
 
-def _origin(element: Element | None) -> tuple[np.ndarray, np.ndarray]:
+def _origin(element: XmlElement | None) -> tuple[np.ndarray, np.ndarray]:
     found = None if element is None else element.first("origin")
     if found is None:
         return np.zeros(3), np.eye(3)
     return found.numbers("xyz", 3, (0, 0, 0)), rotation_rpy(found.numbers("rpy", 3, (0, 0, 0)))
 
 
-def _inertial(link: Element) -> Inertial | None:
+def _inertial(link: XmlElement) -> Inertial | None:
     said = link.first("inertial")
     if said is None:
         return None
@@ -154,7 +154,7 @@ def _inertial(link: Element) -> Inertial | None:
     return Inertial(mass.number("value"), com, R @ J @ R.T)
 
 
-def _hang(element: Element, links: dict[str, Link], joints: set[str]) -> None:
+def _hang(element: XmlElement, links: dict[str, Link], joints: set[str]) -> None:
     name, kind = element.word("name"), element.word("type")
     owner = f"joint {name!r}"
     if name in joints or name in links:
@@ -193,7 +193,7 @@ def _hang(element: Element, links: dict[str, Link], joints: set[str]) -> None:
 
 
 def _mimic(
-    model: Model, said: Element, name: str, joints: Mapping[str, Link], body: Mapping[str, str]
+    model: Model, said: XmlElement, name: str, joints: Mapping[str, Link], body: Mapping[str, str]
 ) -> None:
     """Tie a joint that turns to another on the same link, as a pair of wheels."""
     owner = f"joint {name!r}"

@@ -17,19 +17,19 @@ _DEEPEST = 200
 
 
 @dataclass
-class Element:
+class XmlElement:
     """A tag with its attributes, what is inside, and its line."""
 
     tag: str
     attributes: dict[str, str]
     line: int
-    children: list[Element] = field(default_factory=list)
+    children: list[XmlElement] = field(default_factory=list)
 
-    def all(self, tag: str) -> list[Element]:
+    def all(self, tag: str) -> list[XmlElement]:
         """What is directly inside, of that tag."""
         return [x for x in self.children if x.tag == tag]
 
-    def first(self, tag: str) -> Element | None:
+    def first(self, tag: str) -> XmlElement | None:
         """The first of them, if any."""
         return next(iter(self.all(tag)), None)
 
@@ -67,15 +67,15 @@ class _Refused(Exception):
     pass
 
 
-def parsed_xml(text: str, problems: Problems) -> Element:
+def parsed_xml(text: str, problems: Problems) -> XmlElement:
     """The root of a document; what is wrong with it is raised as a `FileError`."""
-    stack = [Element("", {}, 0)]
+    stack = [XmlElement("", {}, 0)]
     parser = expat.ParserCreate()
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         if len(stack) > _DEEPEST:
             raise _Refused("it is nested too deeply.")
-        made = Element(tag, attributes, parser.CurrentLineNumber)
+        made = XmlElement(tag, attributes, parser.CurrentLineNumber)
         stack[-1].children.append(made)
         stack.append(made)
 
