@@ -24,8 +24,7 @@ from .base import Array, ConstraintFactor, Metric, Rows
 from .blocks import BlockConstraintFactor, BlockPlan
 from .elements import Group, Indices, Scatter, take
 from .frames import PlanarFrame
-from .tangent import TangentFactor, TangentPlan
-from .tangent_blocks import StepWeights, inverse_turn, tangent_blocks
+from .tangent import TangentPlan
 
 
 class BodySet(eqx.Module):
@@ -313,15 +312,6 @@ class BodySet(eqx.Module):
         return BlockConstraintFactor(
             self.plans[rows], self, blocks, weights, rows, shift, redundant
         )
-
-    # -- implicit steps ----------------------------------------------------------------------
-
-    def newton_factor(
-        self, q: Array, v: Array, t: Array, lam: Array, step: StepWeights, augment: Any, shift: bool
-    ) -> TangentFactor:
-        """Newton's matrix of an implicit step, factored; see `tangent.py`."""
-        blocks = tangent_blocks(self, q, v, t, lam, step)
-        return TangentFactor(self, blocks, inverse_turn(self, step.turn), augment, shift)
 
 
 # A program asks for these several times; inside a jit they are traced once.

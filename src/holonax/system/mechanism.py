@@ -22,7 +22,9 @@ from .assembly import BodySet
 from .base import Array, ConstraintFactor, Metric, Rows, System
 from .frames import PlanarFrame
 from .signals import signals_in
-from .tangent_blocks import StepWeights, force_diagonals
+from .step import Level
+from .tangent import MechanismSolver
+from .tangent_blocks import force_diagonals
 from .time_dependence import functions_of, is_timed, is_unannounced
 
 
@@ -263,15 +265,11 @@ class Mechanism(System):
     def matrix_sizes(
         self, q: Array, v: Array, t: Array, size: Literal["mean", "norm"]
     ) -> tuple[Array, Array, Array]:
-        if size == "norm" or not self.has_structure:
+        if size == "norm" or self.bodies.tangent is None:
             return super().matrix_sizes(q, v, t, size)
         mass, damping, stiffness = force_diagonals(self.bodies, q, v, t)
         mean = lambda x: jnp.mean(jnp.abs(x))  # noqa: E731
         return mean(mass), mean(damping), mean(stiffness)
-
-    @property
-    def has_structure(self) -> bool:
-        return self.bodies.tangent is not None
 
     def sturdier(self) -> Mechanism | None:
         tangent = self.bodies.tangent
@@ -280,17 +278,10 @@ class Mechanism(System):
         safe = replace(tangent, alone=False, quick=False)
         return replace(self, bodies=replace(self.bodies, tangent=safe))
 
-    def newton_factor(
-        self,
-        q: Array,
-        v: Array,
-        t: Array,
-        a: Array,
-        lam: Array,
-        step: StepWeights,
-        augment: Any = None,
-    ) -> Any:
-        return self.bodies.newton_factor(q, v, t, lam, step, augment, self.redundant)
+    def step_solver(self, level: Level, augment: Any = None) -> MechanismSolver | None:
+        if self.bodies.tangent is None:
+            return None
+        return MechanismSolver(self.bodies, level, augment, self.redundant)
 
     # -- names ---------------------------------------------------------------------------
 
