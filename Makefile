@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 # One file stays in one worker, so that its compiled programs are reused.
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
-.PHONY: demo test slow check format papers methods long-runs bench wheel clean
+.PHONY: demo test slow check format papers methods long-runs site bench bench-gpu wheel clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
@@ -40,12 +40,20 @@ methods: $(STAMP)
 long-runs: $(STAMP)
 	$(BIN)/python docs/long_runs.py
 
+# The documentation as a site in out/site; it opens from disk.
+site: $(STAMP)
+	$(BIN)/python -m mkdocs build --strict
+
 # Peers live in an environment of their own. WORKS="chain first-answer" measures some works only,
 # PAIRS=20 the first answer of so many pairs of methods instead of all.
 PEERS := exudyn scikit-sundae scipy-dae mujoco pin drake numba
 
 bench: .venv-bench/.installed
 	.venv-bench/bin/python -m benchmarks.run $(if $(WORKS),--only $(WORKS)) $(if $(PAIRS),--pairs $(PAIRS))
+
+# Ensembles on the GPU of this machine; benchmarks/gpu.py says how to measure on one without holonax.
+bench-gpu: $(STAMP)
+	$(BIN)/python -m benchmarks.gpu
 
 # A peer without a wheel for this machine is left out; its rows then say so.
 .venv-bench/.installed: pyproject.toml

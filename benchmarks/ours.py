@@ -18,6 +18,7 @@ import holonax as hx
 from . import fresh
 from .first_answer import ANSWERS, MECHANISMS
 from .gradients import four_bar, gradients
+from .many import ensembles
 from .measure import Recorder, peak_memory, tool_main, version_of
 from .problems import (
     RHO,
@@ -355,6 +356,21 @@ for _part, _build, _parameter in (
         WORKS[f"gradients/{_part}-{_kind}"] = (
             lambda r, part=_part, build=_build, parameter=_parameter, name=_name: gradients(
                 r, build, parameter, method(name), f"{part}, {name}", traced=part != "chain-10"
+            )
+        )
+for _part, _build, _parameter, _runs in (
+    ("slider-crank", hx.examples.slider_crank, "m", 4096),
+    ("four-bar", four_bar, "coupler.mass", 2048),
+    ("spatial-slider-crank", hx.examples.spatial_slider_crank, "rod.mass", 512),
+):
+    for _kind, _options in (
+        ("generalized-alpha", {"dt": STEP, **method(GENERALIZED_ALPHA)}),
+        ("RK4", {"dt": STEP, **method(PROJECTED_RK4)}),
+        ("Dopri5", {"rtol": 1e-8}),
+    ):
+        WORKS[f"ensemble/{_part}-{_kind}"] = (
+            lambda r, *, part=_part, kind=_kind, given=(_build, _parameter, _options), runs=_runs: (
+                ensembles(r, *given, f"{part}, {kind}", runs)
             )
         )
 

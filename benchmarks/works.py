@@ -107,6 +107,10 @@ def jobs() -> list[Job]:
     for part in ("slider-crank", "four-bar", "chain-10"):
         for kind in ("generalized-alpha", "RK4"):
             add(f"gradients/{part}-{kind}", holonax=600)
+    for part in ("slider-crank", "four-bar", "spatial-slider-crank"):
+        for kind in ("generalized-alpha", "RK4", "Dopri5"):
+            add(f"ensemble/{part}-{kind}", holonax=120)
+    add("ensemble/slider-crank-RK4", mujoco=60)
     out += _first_answers()
     return out
 
@@ -215,6 +219,18 @@ def targets() -> list[Target]:
     ):
         text = f"{work}, {variant}, one step [µs]"
         out.append(Target(text, work, "us_per_step", "value", bound, variant))
+    for variant, bound in (
+        ("slider-crank, RK4", 2.5e7),
+        ("slider-crank, generalized-alpha", 4e7),
+        ("slider-crank, Dopri5", 1e7),
+        ("four-bar, RK4", 1e7),
+        ("four-bar, generalized-alpha", 1.5e7),
+    ):
+        text = f"ensemble, {variant}, steps/s of one core"
+        out.append(Target(text, "ensemble", "steps_per_s", "value", bound, variant, True))
+    text = "ensemble, spatial slider-crank, RK4, against one run"
+    spatial = "spatial-slider-crank, RK4"
+    out.append(Target(text, "ensemble", "times_one_run", "value", 10, spatial, True))
     for first in FIRST_ANSWERS:
         for metric, bound in (("cold_s", first.cold), ("second_s", first.second)):
             if bound is not None:

@@ -25,6 +25,7 @@ import tempfile
 import time
 import traceback
 import warnings
+import webbrowser
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -351,7 +352,9 @@ USUAL = {
     "order": lambda r: r.choice([1, 2]),
     "solver": lambda r: r.choice(["auto", "dense"]),
     "result": lambda r: result(),
-    "path": lambda r: str(Path(SCRATCH) / "picture.gif"),
+    "path": lambda r: str(Path(SCRATCH) / r.choice(["picture.gif", "model.toml", "model.json"])),
+    "model": lambda r: small(),
+    "run": lambda r: r.choice([None, {"t_end": 1.0}]),
     "objective": lambda r: r.choice([lambda motion: motion.q[-1, 0], 3.0]),
     "with_respect_to": lambda r: r.choice(["q", ["q", "v"], ["bodies.mass"]]),
     "period": lambda r: 0.02,
@@ -365,10 +368,13 @@ USUAL = {
     "quick": lambda r: True,
 }
 
+webbrowser.open = lambda *arguments, **options: True  # nobody looks at what is shown here
+
 # Those that compile programs of their own are called less often, on what is known already.
 COMPILING = {
     *("simulate", "resume", "equilibrium", "linearize", "kinematics", "inverse_dynamics"),
     *("kinematic_motion", "convergence", "condition_numbers", "reference_solution", "animate"),
+    *("page", "show"),
     *("plot", "stability_region", "real_axis_limit", "spectral_radius", "step_matrix", "build"),
     *("amplification", "linear_problem", "reproduce", "write_index", "custom_joint"),
     *("custom_rate_joint", "custom_force", "point_on_curve", "diagnose", "consistent"),
@@ -378,7 +384,7 @@ COMPILING = {
 RECORDS = {
     *("Start", "Result", "Energy", "Occurrence", "Progress", "Diagnosis", "Method", "Body"),
     *("Equilibrium", "Linearization", "Modes", "Motion", "ActuatorForces", "Convergence"),
-    *("StabilityRegion", "Floquet", "Trajectory", "Vec2", "Vec3"),
+    *("StabilityRegion", "Floquet", "Trajectory", "Vec2", "Vec3", "ModelFile", "FileError"),
 }
 # What takes minutes where its arguments are good.
 ALWAYS_SPOILT = {"reproduce": "name", "n_four_bar": "n"}

@@ -158,3 +158,33 @@ def test_drift_that_a_method_is_known_for_is_no_failure(dt):
     run = hx.simulate(system, start, 1.0, dt=dt, formulation=hx.Index1(), integrator=hx.RK4())
     assert run.success
     assert run.drift()[0].max() > 1e-8
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rtol": 1e-6},
+        {"dt": 0.01, "formulation": hx.PostStabilized(), "integrator": hx.RK4()},
+        {"dt": 0.01, "formulation": hx.CoordinateProjection(), "integrator": hx.Dopri5()},
+        {"dt": 0.01, "formulation": hx.Index3(), "integrator": hx.GeneralizedAlpha(0.9)},
+        {"dt": 0.01, "formulation": hx.GGL(), "integrator": hx.RadauIIA(2)},
+    ],
+)
+def test_a_step_in_the_ground_is_not_climbed_in_no_time(options):
+    """A slide whose height depends on the place with a branch: 0.3 m up at x = 0.5 m."""
+
+    def slide(height):
+        return hx.FunctionSystem(
+            mass=lambda q, p: jnp.ones(2),
+            force=lambda q, v, t, p: jnp.zeros(2),
+            constraint=lambda q, t, p: jnp.array([q[1] - height(q[0])]),
+        )
+
+    start = np.zeros(2), np.array([1.0, 0.0])
+    stepped = slide(lambda x: jnp.where(x > 0.5, 0.3, 0.0))
+    run = hx.simulate(stepped, hx.consistent(stepped, *start), 1.0, **options)
+    assert not run.success, run.message
+    # a ramp 5 cm long is climbed
+    ramp = slide(lambda x: 0.15 * (1 + jnp.tanh((x - 0.5) / 0.05)))
+    run = hx.simulate(ramp, hx.consistent(ramp, *start), 1.0, **options)
+    assert run.success, run.message

@@ -393,6 +393,71 @@ def test_oscillators_dampers_friction_and_actuators_follow_their_closed_forms():
     assert np.abs(result.energy.balance).max() < 1e-6
 
 
+STIFF, DROP, RADIUS = 1e8, 0.05, 0.1  # N/m, m, m
+
+
+def floor(ball, t):
+    gap = ball.r.z - RADIUS
+    push = jnp.where(gap < 0, -STIFF * gap, 0.0)
+    return [(jnp.stack([0 * push, 0 * push, push]), jnp.zeros(3))]
+
+
+@pytest.mark.parametrize("solver", ["auto", "block", "dense"])
+def test_a_sphere_bounces_off_a_stiff_floor(solver):
+    """Free fall, then z'' = -g - w^2 z while z < 0, then free flight with the speed of the fall.
+    The method errs by some (w h)^2 / 12 of the phase pi of the bounce, 3e-4 here, and damps by
+    little; the two steps in which the force begins and ends err by up to (w h)^2 / 8 each."""
+    m, g = 2.0, 9.81
+    model = hx.Model(gravity=(0, 0, -g))
+    model.body("ball", hx.sphere(RADIUS, mass=m), position=(0, 0, RADIUS + DROP))
+    model.custom_force("floor", "ball", floor)
+    speed, w = np.sqrt(2 * g * DROP), np.sqrt(STIFF / m)
+    touch, sink = speed / g, g / w**2
+    leave = touch + (np.pi + 2 * np.arctan(sink * w / speed)) / w  # near pi sqrt(m/k)
+    end = leave + (leave - touch)
+    method = {"formulation": hx.Index3(), "integrator": hx.GeneralizedAlpha(0.9)}
+    result = hx.simulate(*model.build(solver=solver), end, dt=5e-6, **method)
+    assert result.success
+    t, x = result.t, w * (result.t - touch)
+    during = sink * (np.cos(x) - 1) - speed / w * np.sin(x)
+    z = np.select(
+        [t < touch, t < leave],
+        [DROP - g * t**2 / 2, during],
+        speed * (t - leave) - g * (t - leave) ** 2 / 2,
+    )
+    np.testing.assert_allclose(result["ball"].position[:, 2] - RADIUS, z, atol=5e-4 * speed / w)
+    assert result["ball"].velocity[-1, 2] == pytest.approx(speed - g * (end - leave), rel=1e-4)
+    assert result.stats["newton_iterations"] <= 1.01 * result.stats["steps"]
+
+
+@pytest.mark.parametrize("solver", ["auto", "block", "dense"])
+def test_newtons_matrix_has_both_sides_of_a_branch(solver):
+    """Two balls between walls that push only when touched: pressed together by a constant load,
+    with steps a hundred times longer than their contacts, they settle where k x = F."""
+    k = 1e8
+
+    def wall(ball, t):
+        gap = ball.r.x
+        return [(jnp.stack([jnp.where(gap < 0, -k * gap, 0.0), 0.0]), 0.0)]
+
+    def touch(a, b, t):
+        gap = b.r.x - a.r.x - 0.2
+        push = jnp.where(gap < 0, -k * gap, 0.0)
+        return [(jnp.stack([-push, 0.0]), 0.0), (jnp.stack([push, 0.0]), 0.0)]
+
+    model = hx.Model(gravity=(0.0, 0.0))
+    for name, x in (("left", 0.0), ("right", 0.2)):
+        model.planar_body(name, 1.0, 0.1, position=(x, 0.0))
+    model.custom_force("wall", "left", wall)
+    model.custom_force("contact", ("left", "right"), touch)
+    model.force("load", "right", force=(-1000.0, 0.0))
+    method = {"formulation": hx.Index3(), "integrator": hx.GeneralizedAlpha(0.0)}
+    result = hx.simulate(*model.build(solver=solver), 1.0, dt=1e-2, **method)
+    assert result.success
+    x = [result[name].position[-1, 0] for name in ("left", "right")]
+    np.testing.assert_allclose(x, [-1e-5, 0.2 - 2e-5], atol=1e-9)
+
+
 def test_a_floating_mechanism_with_springs_keeps_its_momentum():
     """Internal forces cannot change it: the linear momentum, which RK4 sums exactly, to round-off;
     the angular one, quadratic in the state, to the integrator's error, here (2 dt)^4 = 1.6e-11."""

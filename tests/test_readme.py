@@ -94,3 +94,23 @@ def test_the_code_of_the_page_on_gradients_runs():
     inner = np.polynomial.Polynomial.fit(masses, values, 3)
     assert abs(names["value"] / inner(2.0) - 1) < 1e-3
     assert abs(gradient["coupler.mass"] / inner.deriv()(2.0) - 1) < 1e-2
+
+
+def test_the_code_of_the_page_on_names_runs():
+    page = (ROOT / "docs" / "names.md").read_text(encoding="utf-8")
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
+        exec(compile(block, "names.md", "exec"), names)
+    assert names["result"].status == "event" and names["gap"].shape == (601,)
+
+
+def test_the_code_of_the_page_on_many_runs_runs(capsys):
+    page = (ROOT / "docs" / "many-runs.md").read_text(encoding="utf-8")
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
+        exec(compile(block, "many-runs.md", "exec"), names)
+    said = capsys.readouterr().out
+    assert "Ensemble of 1000 runs to t = 1 s: 1000 successful, 0 not" in said
+    assert "cannot be assembled at the start" in said
+    assert np.all(names["turned"] < 1.0) and names["band"].mean.shape == (101,)
+    assert np.all(names["result"].reduced["path"] > 0)

@@ -107,7 +107,7 @@ def test_every_class_of_records_is_a_method_with_its_signature_and_text():
 
 def test_the_models_of_these_tests_have_every_type_but_those_of_functions():
     seen = {item.type for make in MODELS.values() for item in make().items.values()}
-    of_functions = {"custom_joint", "custom_rate_joint", "custom_force", "point_on_curve"}
+    of_functions = {"custom_joint", "custom_rate_joint", "custom_force", "point_on_curve", "output"}
     assert set(REGISTRY) - seen == of_functions
 
 

@@ -55,6 +55,7 @@ from .model import (
     MassProperties,
     Model,
     ModelError,
+    Shape,
     box,
     composite,
     cylinder,
@@ -80,7 +81,7 @@ from .system import FunctionSystem, System
 from .system.signals import Pulse, Step, Table
 
 if TYPE_CHECKING:
-    from . import analysis, examples, papers, study, view
+    from . import analysis, examples, io, many, papers, study, view
     from .analysis import (
         Equilibrium,
         Floquet,
@@ -91,12 +92,14 @@ if TYPE_CHECKING:
         kinematics,
         linearize,
     )
+    from .io import FileError, ModelFile, from_sympy, load
+    from .many import Ensemble, ensemble
     from .run.gradients import value_and_gradient
     from .run.trajectory import Trajectory, trajectory
-    from .view import animate, plot
+    from .view import animate, page, plot, show
 
 # Imported when first asked for: a simulation needs none of them, and pays for none.
-_MODULES = ("analysis", "examples", "papers", "study", "view")
+_MODULES = ("analysis", "examples", "io", "many", "papers", "study", "view")
 _FROM = {
     "Equilibrium": "analysis",
     "Floquet": "analysis",
@@ -106,11 +109,19 @@ _FROM = {
     "inverse_dynamics": "analysis",
     "kinematics": "analysis",
     "linearize": "analysis",
+    "FileError": "io",
+    "ModelFile": "io",
+    "load": "io",
+    "Ensemble": "many",
+    "ensemble": "many",
     "Trajectory": "run.trajectory",
     "trajectory": "run.trajectory",
     "value_and_gradient": "run.gradients",
     "animate": "view",
+    "from_sympy": "io",
+    "page": "view",
     "plot": "view",
+    "show": "view",
 }
 
 __all__ = [
@@ -128,9 +139,11 @@ __all__ = [
     "Dop853",
     "Dopri5",
     "Energy",
+    "Ensemble",
     "Equilibrium",
     "Euler",
     "Event",
+    "FileError",
     "Floquet",
     "FunctionSystem",
     "GGL",
@@ -148,6 +161,7 @@ __all__ = [
     "Midpoint",
     "Model",
     "ModelError",
+    "ModelFile",
     "ModifiedAdamsMoulton",
     "Newmark",
     "NullSpace",
@@ -164,6 +178,7 @@ __all__ = [
     "Ralston",
     "Rattle",
     "Result",
+    "Shape",
     "StabilizedInvariant",
     "StaggeredPenalty",
     "Start",
@@ -188,18 +203,25 @@ __all__ = [
     "cylinder",
     "diagnose",
     "disc",
+    "ensemble",
     "equilibrium",
     "examples",
     "floquet",
+    "from_sympy",
     "inverse_dynamics",
+    "io",
     "kinematics",
     "linearize",
+    "load",
+    "many",
     "methods",
+    "page",
     "papers",
     "plot",
     "point_mass",
     "resume",
     "rod",
+    "show",
     "simulate",
     "sphere",
     "study",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import sys
 import traceback
@@ -44,6 +45,16 @@ def listed(names: Iterable[str], most: int = 8) -> str:
     """The names with commas between them, the first few of many."""
     names = list(names)
     return ", ".join(names[:most]) + (f", ... ({len(names)} in all)" if len(names) > most else "")
+
+
+def unknown_name(owner: str, what: str, name: Any, known: Iterable[str]) -> str:
+    """The message for a name that does not exist among those known."""
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.6) if isinstance(name, str) else []
+    if isinstance(name, str) and not near:  # all that the object has
+        near = [x for x in known if x.partition(".")[0] == name.partition(".")[0]]
+    remedy = f"Did you mean {listed(near, 12)}?" if near else f"There are {listed(known, 12)}."
+    return f"{owner}: there is no {what} {shown(name)}. {remedy if known else 'There are none.'}"
 
 
 def explained(error: Exception) -> str:

@@ -1,9 +1,16 @@
-"""The drawing libraries are optional: they are imported when something is drawn."""
+"""Libraries that are optional: they are imported when something needs them."""
 
 from __future__ import annotations
 
 import importlib
 from typing import Any
+
+# For what a library is needed, and the extra that installs it.
+_EXTRAS = {
+    "sympy": ("Reading expressions of SymPy", "symbols"),
+    "pythonfmu": ("Writing an FMU", "fmu"),
+}
+_DRAWING = ("Drawing", "plot")
 
 
 def require(module: str) -> Any:
@@ -12,6 +19,7 @@ def require(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
+        what, extra = _EXTRAS.get(library, _DRAWING)
         raise ImportError(
-            f'Drawing needs {library}, which cannot be imported: pip install "holonax[plot]"'
+            f'{what} needs {library}, which cannot be imported: pip install "holonax[{extra}]"'
         ) from error

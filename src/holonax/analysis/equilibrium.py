@@ -22,6 +22,7 @@ from .._numbers import count, finite_number
 from ..start.consistent import Start, consistent, constraint_rows
 from ..start.diagnosis import unique
 from ..system.base import Array, System
+from ..system.reaction_forces import refuse_reaction_forces
 from .checks import as_start, check_system, is_traced, known, unit
 from .statics import Found, Problem, search
 from .tangent_space import Tangent
@@ -182,8 +183,9 @@ def equilibrium(
     reverse, to any order); give a `Start` made beforehand then.
     """
     options = _checked(t, method, load_steps, tol)
+    check_system("equilibrium", system)
+    refuse_reaction_forces("equilibrium", system)
     if isinstance(start, Equilibrium):
-        check_system("equilibrium", system)
         start.check_owner("equilibrium", system)
         rank, q, t0 = start.rank, start.q, start.t
         redundant = start.system.has_redundant_constraints

@@ -29,6 +29,7 @@ from ..start.described import StartWarning
 from ..system.base import System
 from ..system.mechanism import Mechanism
 from ..system.places import rotations
+from ..system.reaction_forces import refuse_reaction_forces
 from .checks import as_start, check_system, is_traced, known_rank
 from .linearization import holonomic_rows
 from .steady import skew
@@ -131,6 +132,7 @@ def floquet(
     round, is in the same state. A motion that does not repeat is refused, with what differs most.
     """
     check_system("floquet", system)
+    refuse_reaction_forces("floquet", system)
     if is_traced((system, start, period)):
         raise TypeError(
             "floquet: a period cannot be followed while it is differentiated or compiled. Call it "

@@ -24,6 +24,7 @@ from .._messages import listed, shown
 from ..result.result import Result
 from ..system.base import Array, System
 from ..system.mechanism import Mechanism
+from ..system.reaction_forces import refuse_reaction_forces
 from .checks import check_system, is_traced, unit
 from .kinematics import Motion
 
@@ -109,6 +110,7 @@ def inverse_dynamics(
     Too few are not, but leave forces `unbalanced`, unless the motion needs no others.
     """
     check_system("inverse_dynamics", system)
+    refuse_reaction_forces("inverse_dynamics", system)
     t, q, v, a = _arrays(system, motion)
     rows = int(jax.eval_shape(system.constraint_rate, q[0], v[0], t[0]).shape[0])
     names, chosen = _actuators(system, actuators, rows, int(v.shape[1]))

@@ -30,6 +30,7 @@ from .._arguments import checked_call, several
 from .._messages import listed, shown
 from ..start.diagnosis import rank_of
 from ..system.base import Array, System
+from ..system.reaction_forces import refuse_reaction_forces
 from .checks import as_start, check_system, coordinate_index, is_traced, known, known_rank, unit
 from .equilibrium import Equilibrium
 from .modes import Modes, sorted_modes
@@ -157,6 +158,7 @@ def linearize(
     `Equilibrium` brings its own.
     """
     check_system("linearize", system)
+    refuse_reaction_forces("linearize", system)
     at_rest = isinstance(start, Equilibrium)
     if at_rest:
         start.check_owner("linearize", system)

@@ -84,15 +84,7 @@ class Emitter:
         for k, buffer in enumerate(buffers):
             kind = stored_type(buffer.kind)
             if buffer.place == "constant":
-                buffer.name = f"@c{k}"
-                values = ", ".join(
-                    f"{kind} {int(x) if buffer.kind == 'b1' else literal(buffer.kind, x)}"
-                    for x in buffer.data
-                )
-                self.constants.append(
-                    f"{buffer.name} = private unnamed_addr constant [{buffer.size} x {kind}] "
-                    f"[{values}], align 64"
-                )
+                self._constant(k, buffer)
                 continue
             if not buffer.live:
                 continue
@@ -111,6 +103,19 @@ class Emitter:
                     f"  {buffer.name} = getelementptr i8, ptr %room, i64 {self.scratch}"
                 )
                 self.scratch += -(-buffer.size * 8 // 64) * 64
+
+    def _constant(self, k: int, buffer: Buffer) -> None:
+        """An array of known numbers."""
+        kind = stored_type(buffer.kind)
+        buffer.name = f"@c{k}"
+        values = ", ".join(
+            f"{kind} {int(x) if buffer.kind == 'b1' else literal(buffer.kind, x)}"
+            for x in buffer.data
+        )
+        self.constants.append(
+            f"{buffer.name} = private unnamed_addr constant [{buffer.size} x {kind}] "
+            f"[{values}], align 64"
+        )
 
     def _address(self, buffer: Buffer, index: Node) -> str:
         if index.op == "const" and index.data == 0:
@@ -132,18 +137,29 @@ class Emitter:
         self.lines.append(f"{name}:")
         self._block = name
 
+    def _type(self, kind: str) -> str:
+        """The type of what is computed now."""
+        return type_of(kind)
+
+    def _suffix(self, kind: str) -> str:
+        """By which functions for numbers of a kind end in LLVM's library."""
+        return f"f{bits(kind)}" if is_float(kind) else type_of(kind)
+
+    def _number(self, kind: str, value: Any) -> str:
+        """A known number, as an operand of what is computed now."""
+        return literal(kind, value)
+
     def _operand(self, node: Node) -> str:
         return literal(node.kind, node.data) if node.op == "const" else node.name
 
     def _typed(self, node: Node) -> str:
-        return f"{type_of(node.kind)} {self._operand(node)}"
+        return f"{self._type(node.kind)} {self._operand(node)}"
 
     def block(self, block: Block) -> None:
         """The operations of a block that are needed."""
         for node in block.code:
-            statement = _STATEMENTS.get(node.op)
-            if statement is not None:
-                statement(self, node)
+            if node.op in STATEMENTS:
+                getattr(self, f"_{node.op}")(node)
             elif node.live:
                 node.name = self._computed(node)
 
@@ -154,7 +170,7 @@ class Emitter:
         if op == "select":
             which, yes, no = args
             return self._value(
-                f"select i1 {self._operand(which)}, {self._typed(yes)}, {self._typed(no)}"
+                f"select {self._typed(which)}, {self._typed(yes)}, {self._typed(no)}"
             )
         if op in _COMPARE:
             return self._compared(op, *args)
@@ -173,14 +189,14 @@ class Emitter:
 
     def _compared(self, op: str, a: Node, b: Node) -> str:
         ordered, plain = _COMPARE[op]
-        kind = type_of(a.kind)
+        kind = self._type(a.kind)
         if is_float(a.kind):
             return self._value(f"fcmp {ordered} {kind} {self._operand(a)}, {self._operand(b)}")
         sign = "" if op in ("eq", "ne") else "s" if is_signed(a.kind) else "u"
         return self._value(f"icmp {sign}{plain} {kind} {self._operand(a)}, {self._operand(b)}")
 
     def _converted(self, x: Node, kind: str) -> str:
-        new, old, value = type_of(kind), type_of(x.kind), self._operand(x)
+        new, old, value = self._type(kind), self._type(x.kind), self._operand(x)
         if is_float(kind):
             if is_float(x.kind):
                 how = "fpext" if bits(kind) > bits(x.kind) else "fptrunc"
@@ -189,7 +205,9 @@ class Emitter:
             return self._value(f"{how} {old} {value} to {new}")
         if is_float(x.kind):
             how = "fptosi" if is_signed(kind) else "fptoui"
-            return self._called(f"llvm.{how}.sat.{new}.f{bits(x.kind)}", new, [x])
+            return self._called(
+                f"llvm.{how}.sat.{self._suffix(kind)}.{self._suffix(x.kind)}", new, [x]
+            )
         if bits(kind) == bits(x.kind):
             return value  # the same bits
         if bits(kind) < bits(x.kind):
@@ -197,79 +215,92 @@ class Emitter:
         return self._value(f"{'sext' if is_signed(x.kind) else 'zext'} {old} {value} to {new}")
 
     def _called(self, name: str, kind: str, args: Any) -> str:
-        types = ", ".join(type_of(x.kind) for x in args)
+        types = ", ".join(self._type(x.kind) for x in args)
         self.declared.add(f"declare {kind} @{name}({types}) nounwind willreturn memory(none)")
         return self._value(f"call {kind} @{name}({', '.join(self._typed(x) for x in args)})")
 
     def _float(self, op: str, kind: str, args: Any) -> str:
-        real, x = type_of(kind), [self._operand(a) for a in args]
+        real, x = self._type(kind), [self._operand(a) for a in args]
+        truth = self._type("b1")
         if op in ("add", "sub", "mul", "div"):
-            return self._value(f"f{op} contract {real} {x[0]}, {x[1]}")
+            return self._value(f"f{op} {self._liberties(op)} {real} {x[0]}, {x[1]}")
         if op == "neg":
             return self._value(f"fneg {real} {x[0]}")
         if op in _ROUNDING:
-            return self._called(f"llvm.{_ROUNDING[op]}.f{bits(kind)}", real, args)
+            return self._called(f"llvm.{_ROUNDING[op]}.{self._suffix(kind)}", real, args)
         if op in ("max", "min"):  # NaN wherever one of them is
             better = self._value(f"fcmp {'ogt' if op == 'max' else 'olt'} {real} {x[0]}, {x[1]}")
             undefined = self._value(f"fcmp uno {real} {x[0]}, {x[0]}")
-            first = self._value(f"or i1 {better}, {undefined}")
-            return self._value(f"select i1 {first}, {real} {x[0]}, {real} {x[1]}")
+            first = self._value(f"or {truth} {better}, {undefined}")
+            return self._value(f"select {truth} {first}, {real} {x[0]}, {real} {x[1]}")
         if op == "sign":
-            above = self._value(f"fcmp ogt {real} {x[0]}, 0.0")
-            below = self._value(f"fcmp olt {real} {x[0]}, 0.0")
-            other = self._value(f"select i1 {below}, {real} -1.0, {real} {x[0]}")
-            return self._value(f"select i1 {above}, {real} 1.0, {real} {other}")
+            none, one, less = (self._number(kind, value) for value in (0.0, 1.0, -1.0))
+            above = self._value(f"fcmp ogt {real} {x[0]}, {none}")
+            below = self._value(f"fcmp olt {real} {x[0]}, {none}")
+            other = self._value(f"select {truth} {below}, {real} {less}, {real} {x[0]}")
+            return self._value(f"select {truth} {above}, {real} {one}, {real} {other}")
         if op == "rem":
             return self._value(f"frem {real} {x[0]}, {x[1]}")
+        return self._function(op, kind, args)
+
+    def _liberties(self, op: str) -> str:
+        """What LLVM may do with an operation beside computing it."""
+        return "contract"
+
+    def _function(self, op: str, kind: str, args: Any) -> str:
+        """One of the library of mathematics."""
         if op in _INTRINSIC:
-            return self._called(f"llvm.{op}.f{bits(kind)}", real, args)
+            return self._called(f"llvm.{op}.f{bits(kind)}", type_of(kind), args)
         if op in FUNCTIONS:
-            return self._called(op if kind == "f64" else f"{op}f", real, args)
+            return self._called(op if kind == "f64" else f"{op}f", type_of(kind), args)
         raise AssertionError(op)
 
     def _whole(self, op: str, kind: str, args: Any) -> str:
-        whole, x = type_of(kind), [self._operand(a) for a in args]
+        whole, x = self._type(kind), [self._operand(a) for a in args]
+        truth, none, less = self._type("b1"), self._number(kind, 0), self._number(kind, -1)
         if op in ("add", "sub", "mul", "and", "or", "xor", "shl", "lshr", "ashr"):
             return self._value(f"{op} {whole} {x[0]}, {x[1]}")
         if op == "not":
-            return self._value(f"xor {whole} {x[0]}, -1")
+            return self._value(f"xor {whole} {x[0]}, {less}")
         if op == "neg":
-            return self._value(f"sub {whole} 0, {x[0]}")
+            return self._value(f"sub {whole} {none}, {x[0]}")
         if op in ("max", "min"):
             sign = "s" if is_signed(kind) else "u"
-            return self._called(f"llvm.{sign}{op}.{whole}", whole, args)
+            return self._called(f"llvm.{sign}{op}.{self._suffix(kind)}", whole, args)
         if op in ("abs", "sign"):
             if not is_signed(kind):
-                return x[0] if op == "abs" else self._bool(f"icmp ne {whole} {x[0]}, 0", whole)
-            below = self._value(f"icmp slt {whole} {x[0]}, 0")
+                return x[0] if op == "abs" else self._bool(f"icmp ne {whole} {x[0]}, {none}", whole)
+            below = self._value(f"icmp slt {whole} {x[0]}, {none}")
             if op == "abs":
-                turned = self._value(f"sub {whole} 0, {x[0]}")
-                return self._value(f"select i1 {below}, {whole} {turned}, {whole} {x[0]}")
-            above = self._bool(f"icmp sgt {whole} {x[0]}, 0", whole)
-            return self._value(f"select i1 {below}, {whole} -1, {whole} {above}")
+                turned = self._value(f"sub {whole} {none}, {x[0]}")
+                return self._value(f"select {truth} {below}, {whole} {turned}, {whole} {x[0]}")
+            above = self._bool(f"icmp sgt {whole} {x[0]}, {none}", whole)
+            return self._value(f"select {truth} {below}, {whole} {less}, {whole} {above}")
         if op in ("div", "rem"):
             return self._divided(op, kind, *x)
         raise AssertionError(op)
 
     def _bool(self, text: str, whole: str) -> str:
-        return self._value(f"zext i1 {self._value(text)} to {whole}")
+        return self._value(f"zext {self._type('b1')} {self._value(text)} to {whole}")
 
     def _divided(self, op: str, kind: str, a: str, b: str) -> str:
         """Whole numbers by XLA's rules where there is no quotient."""
-        whole = type_of(kind)
-        none = self._value(f"icmp eq {whole} {b}, 0")
+        whole, truth = self._type(kind), self._type("b1")
+        one, less = self._number(kind, 1), self._number(kind, -1)
+        none = self._value(f"icmp eq {whole} {b}, {self._number(kind, 0)}")
         unsafe = none
         if is_signed(kind):
-            least = self._value(f"icmp eq {whole} {a}, {-(1 << (bits(kind) - 1))}")
-            minus = self._value(f"icmp eq {whole} {b}, -1")
-            both = self._value(f"and i1 {least}, {minus}")
-            unsafe = self._value(f"or i1 {none}, {both}")
-        safe = self._value(f"select i1 {unsafe}, {whole} 1, {whole} {b}")
+            lowest = self._number(kind, -(1 << (bits(kind) - 1)))
+            least = self._value(f"icmp eq {whole} {a}, {lowest}")
+            minus = self._value(f"icmp eq {whole} {b}, {less}")
+            both = self._value(f"and {truth} {least}, {minus}")
+            unsafe = self._value(f"or {truth} {none}, {both}")
+        safe = self._value(f"select {truth} {unsafe}, {whole} {one}, {whole} {b}")
         sign = "s" if is_signed(kind) else "u"
         value = self._value(f"{sign}{op} {whole} {a}, {safe}")
         # by one: the quotient of the least number and -1 is itself, the remainder zero
-        instead = "-1" if op == "div" else a
-        return self._value(f"select i1 {none}, {whole} {instead}, {whole} {value}")
+        instead = less if op == "div" else a
+        return self._value(f"select {truth} {none}, {whole} {instead}, {whole} {value}")
 
     # -- statements --------------------------------------------------------------------------
 
@@ -343,13 +374,7 @@ class Emitter:
         self._n += 1
         n = self._n
         labels = [f"s{n}_{k}" for k in range(len(switch.blocks))]
-        which = self._operand(switch.which)
-        if switch.which.kind == "b1":
-            self.lines.append(f"  br i1 {which}, label %{labels[1]}, label %{labels[0]}")
-        else:
-            kind = type_of(switch.which.kind)
-            cases = " ".join(f"{kind} {k}, label %{x}" for k, x in enumerate(labels[:-1]))
-            self.lines.append(f"  switch {kind} {which}, label %{labels[-1]} [{cases}]")
+        self._choose(switch, labels)
         ends = []
         for label, block in zip(labels, switch.blocks, strict=True):
             self._label(label)
@@ -363,6 +388,16 @@ class Emitter:
                     f"[{self._operand(x)}, %{end}]" for x, end in zip(phi.args, ends, strict=True)
                 )
                 phi.name = self._value(f"phi {type_of(phi.kind)} {cases}")
+
+    def _choose(self, switch: Any, labels: list[str]) -> None:
+        """Go to one of several blocks."""
+        which = self._operand(switch.which)
+        if switch.which.kind == "b1":
+            self.lines.append(f"  br i1 {which}, label %{labels[1]}, label %{labels[0]}")
+        else:
+            kind = type_of(switch.which.kind)
+            cases = " ".join(f"{kind} {k}, label %{x}" for k, x in enumerate(labels[:-1]))
+            self.lines.append(f"  switch {kind} {which}, label %{labels[-1]} [{cases}]")
 
     def _for(self, node: Node) -> None:
         loop = node.data
@@ -400,15 +435,7 @@ class Emitter:
         )
 
 
-_STATEMENTS = {
-    "store": Emitter._store,
-    "copy": Emitter._copy,
-    "zero": Emitter._zero,
-    "call": Emitter._call,
-    "while": Emitter._while,
-    "switch": Emitter._switch,
-    "for": Emitter._for,
-}
+STATEMENTS = {"store", "copy", "zero", "call", "while", "switch", "for"}
 
 
 def _width(kind: str) -> int:

@@ -81,9 +81,10 @@ class Plan(NamedTuple):
 class Lowering:
     """One program that is being taken apart."""
 
-    def __init__(self) -> None:
+    def __init__(self, unrolled: int | None = None) -> None:
         self.b = Builder()
         self.a = Arrays(self.b)
+        self._unrolled = UNROLLED if unrolled is None else unrolled
         self._plans: dict[Any, Plan] = {}
         self._weights: dict[int, tuple[int, int]] = {}
         self._kept: list[Any] = []  # jaxprs whose identity is used as a key
@@ -167,7 +168,7 @@ class Lowering:
                     equations += 1
                     continue
                 w, e = (sum(x) for x in zip(*map(self._measured, inner), strict=True))
-                if name == "scan" and w * eqn.params["length"] <= UNROLLED:
+                if name == "scan" and w * eqn.params["length"] <= self._unrolled:
                     w, e = w * eqn.params["length"], e * eqn.params["length"]
                 weight += w + (1000 if name == "while" else 0)
                 equations += e
@@ -321,7 +322,7 @@ class Lowering:
 
     def _is_short(self, length: int, body: Any) -> bool:
         """Whether a loop of known length is written out."""
-        return length == 1 or (length <= LONGEST and length * self.weight(body) <= UNROLLED)
+        return length == 1 or (length <= LONGEST and length * self.weight(body) <= self._unrolled)
 
     def _where(self, which: Array, yes: Array, no: Array) -> Array:
         """`yes` where `which` holds, else `no`; `which` has only the first axes of these."""

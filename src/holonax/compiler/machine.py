@@ -43,6 +43,15 @@ def _triple() -> str:
     return f"{triple}-elf" if sys.platform == "win32" else triple
 
 
+@cache
+def host_lanes() -> int:
+    """How many numbers of 64 bits a vector of this processor has."""
+    features = _features()
+    if "+avx512f" in features:
+        return 8
+    return 4 if "+avx" in features else 2
+
+
 class Effort(NamedTuple):
     """How much a program is worked on: LLVM's levels for the program, and for its instructions."""
 
@@ -73,6 +82,31 @@ def object_code(text: str, effort: Effort) -> bytes:
         return target.emit_object(module)
 
 
+@cache
+def _nvptx() -> Any:
+    """The target for NVIDIA's GPUs, of any from Volta (2017) on."""
+    llvm = binding()
+    for start in ("initialize_all_targets", "initialize_all_asmprinters"):
+        getattr(llvm, start)()
+    target = llvm.Target.from_triple("nvptx64-nvidia-cuda")
+    return target.create_target_machine(cpu="sm_70", features="+ptx64", opt=3)
+
+
+def ptx(text: str, threads: int) -> str:
+    """What a module becomes for GPUs, in blocks of so many threads."""
+    llvm = binding()
+    with _lock:
+        target = _nvptx()
+        bounds = f'attributes #0 = {{ nounwind "nvvm.maxntid"="{threads}" }}'
+        module = llvm.parse_assembly(f"{text}\n{bounds}\n")
+        module.data_layout = str(target.target_data)
+        tuning = llvm.create_pipeline_tuning_options(speed_level=2)
+        tuning.slp_vectorization = tuning.loop_vectorization = tuning.loop_unrolling = False
+        builder = llvm.create_pass_builder(target, tuning)
+        builder.getModulePassManager().run(module, builder)
+        return target.emit_assembly(module)
+
+
 class Loaded(NamedTuple):
     """A function in memory, and what keeps it there."""
 
@@ -80,12 +114,17 @@ class Loaded(NamedTuple):
     engine: Any
 
 
-def load(code: bytes) -> Loaded:
-    """The function `program` of some object code; calls of it do not hold Python's lock."""
+_ARGUMENTS = {"p": ctypes.c_void_p, "i": ctypes.c_int64}
+
+
+def load(code: bytes, arguments: str = "ppp") -> Loaded:
+    """The function `program` of some object code, which takes pointers (p) and whole numbers (i);
+    calls of it do not hold Python's lock."""
     llvm = binding()
     with _lock:
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target(1))
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
         address = engine.get_function_address("program")
-    return Loaded(ctypes.CFUNCTYPE(None, *([ctypes.c_void_p] * 3))(address), engine)
+    kinds = [_ARGUMENTS[x] for x in arguments]
+    return Loaded(ctypes.CFUNCTYPE(None, *kinds)(address), engine)

@@ -3,29 +3,77 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
-from . import algebra, moving, primitives  # noqa: F401  they register what primitives become
+from . import algebra, lowering, machine, moving, primitives  # noqa: F401  rules register
 from .arrays import SMALL, Stored
 from .executable import Layout
+from .lanes import LaneEmitter
 from .llvm import Emitter
 from .lowering import MOST
 from .lowering import Lowering as Lowering
 from .machine import object_code as object_code
 from .operations import Block, Buffer, Node, Unsupported, kind_of
+from .threads import ThreadEmitter
 
+SHORT = 4000  # operations up to which a program is
 MUCH = 2000  # numbers from which on results are written as soon as they are known
+
+
+class Lowered(NamedTuple):
+    """A program in scalar operations: its arrays in memory, and those that go in and come out."""
+
+    main: Block
+    buffers: list[Buffer]
+    inputs: tuple[tuple[str, tuple[int, ...]], ...]
+    outputs: tuple[tuple[str, tuple[int, ...], bool], ...]
+    operations: int
 
 
 def written(closed: Any, *, once: bool = True) -> tuple[str, Layout]:
     """A closed jaxpr in LLVM's language. Raises `Unsupported` where it is better left to XLA, such
     as long programs of wide arrays, which XLA computes in vectors; longer ones, if run `once`."""
     low = Lowering()
+    if low.weight(closed.jaxpr) <= 20 * MOST and low.is_wide(closed.jaxpr, once):
+        raise Unsupported("wide arrays")
+    made = lowered(closed, low)
+    emitter = Emitter(made.buffers, len(made.inputs), len(made.outputs))
+    emitter.block(made.main)
+    text = emitter.text()
+    return text, Layout(made.inputs, made.outputs, emitter.scratch, made.operations)
+
+
+def written_in_lanes(
+    closed: Any, batched: list[int], lanes: int | None = None
+) -> tuple[str, Layout, int]:
+    """A closed jaxpr of one run in LLVM's language, for many runs at a time, and how many that is:
+    `lanes`, by default what suits the processor. `batched` are the numbers of the arguments that
+    each run has its own of.
+
+    Vectors are many registers, which loops have to hand on: more of these are written out. Short
+    programs take two vectors for each number, so that one is computed while another waits.
+    """
+    made = lowered(closed, Lowering(4 * lowering.UNROLLED))
+    lanes = lanes or machine.host_lanes() * (2 if made.operations <= SHORT else 1)
+    sizes = len(made.inputs), len(made.outputs)
+    emitter = LaneEmitter(made.main, made.buffers, *sizes, batched, lanes)
+    layout = Layout(made.inputs, made.outputs, emitter.scratch, made.operations)
+    return emitter.text(), layout, lanes
+
+
+def written_in_threads(closed: Any, batched: list[int]) -> tuple[str, Layout]:
+    """A closed jaxpr of one run in LLVM's language, for a GPU with a thread for each run."""
+    made = lowered(closed, Lowering())
+    sizes = len(made.inputs), len(made.outputs)
+    emitter = ThreadEmitter(made.main, made.buffers, *sizes, batched)
+    return emitter.text(), Layout(made.inputs, made.outputs, 0, made.operations)
+
+
+def lowered(closed: Any, low: Lowering) -> Lowered:
+    """A closed jaxpr in scalar operations. Raises `Unsupported` for what there is no rule for."""
     jaxpr = closed.jaxpr
     if low.weight(jaxpr) > 20 * MOST:
         raise Unsupported("many operations")
-    if low.is_wide(jaxpr, once):
-        raise Unsupported("wide arrays")
     inputs, args = [], []
     for k, var in enumerate(jaxpr.invars):
         kind, size = kind_of(var.aval.dtype), math.prod(var.aval.shape)
@@ -58,10 +106,7 @@ def written(closed: Any, *, once: bool = True) -> tuple[str, Layout]:
         outputs.append((kind, shape, zeroed))
     _write_early(low.b.main, last)
     _mark(low.b.main, low.a.buffers)
-    emitter = Emitter(low.a.buffers, len(inputs), len(outputs))
-    emitter.block(low.b.main)
-    text = emitter.text()
-    return text, Layout(tuple(inputs), tuple(outputs), emitter.scratch, low.b.count)
+    return Lowered(low.b.main, low.a.buffers, tuple(inputs), tuple(outputs), low.b.count)
 
 
 def _write_early(main: Block, stores: list[Node]) -> None:

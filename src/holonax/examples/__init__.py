@@ -2,11 +2,18 @@
 
 Every function returns ``(system, start)`` for `holonax.simulate`; its docstring names where the
 data come from and what had to be chosen. Parameters of function systems can be changed with
-`system.with_parameters(...)`.
+`system.with_parameters(...)`; of those that are models, `model_of` gives the model.
 """
 
+from typing import Any
+
+from .._arguments import checked_call
+from .._messages import listed, shown
+from ..model import Model
+from .describing import MODELS
 from .linkages import (
     bricard,
+    four_bar,
     n_four_bar,
     slider_crank,
     slider_crank_with_spring,
@@ -21,6 +28,7 @@ from .pendulums import (
     three_link_pendulum,
 )
 from .squeezer import andrews
+from .wheelset import wheelset
 
 __all__ = [
     "andrews",
@@ -28,7 +36,9 @@ __all__ = [
     "car_axis",
     "double_pendulum",
     "flyball_governor",
+    "four_bar",
     "heavy_top",
+    "model_of",
     "n_four_bar",
     "pendulum_with_spring",
     "slider_crank",
@@ -37,4 +47,22 @@ __all__ = [
     "stiff_double_pendulum",
     "three_link_pendulum",
     "two_link_arm",
+    "wheelset",
 ]
+
+
+@checked_call
+def model_of(name: str) -> tuple[Model, dict[str, Any]]:
+    """The `Model` of a ready mechanism, and what `Model.build` is given for its start.
+
+    Those that are written as functions of their coordinates have none.
+    """
+    if not isinstance(name, str) or name not in __all__ or name == "model_of":
+        known = listed(sorted({*__all__} - {"model_of"}), 40)
+        raise ValueError(f"model_of: there is no mechanism {shown(name)}. There are {known}.")
+    if name not in MODELS:
+        raise ValueError(
+            f"model_of: {name!r} is written as Python functions and has no model. Those that have "
+            f"one are {listed(sorted(MODELS), 40)}."
+        )
+    return MODELS[name]()

@@ -11,7 +11,7 @@ from .._numbers import count
 from ..model import Model, box, rod
 from ..start.consistent import Start, consistent
 from ..system import FunctionSystem
-from ..system.mechanism import Mechanism
+from .describing import Options, described
 
 
 @checked_call
@@ -44,10 +44,28 @@ def slider_crank() -> tuple[FunctionSystem, Start]:
     return system, consistent(system, [0.9851, -0.5236, 0.4256, 0.1], hold=["crank"])
 
 
-@checked_call
+@described
+def four_bar() -> tuple[Model, Options]:
+    """Planar four-bar: crank 0.2 m, coupler 0.5 m, rocker 0.4 m on a base of 0.6 m.
+
+    A crank-rocker by Grashof's rule, of rods of 1, 2 and 1.5 kg, whose crank starts at 10 rad/s;
+    coupler and rocker are near their places, and are assembled.
+    """
+    model = Model()
+    model.planar_body("crank", rod(0.2, mass=1.0), position=(0.1, 0.0), angular_velocity=10.0)
+    model.planar_body("coupler", rod(0.5, mass=2.0), position=(0.4, 0.2), angle=0.9)
+    model.planar_body("rocker", rod(0.4, mass=1.5), position=(0.55, 0.2), angle=1.8)
+    model.revolute("A", "ground", "crank", at_a=(0.0, 0.0), at_b=(-0.1, 0.0))
+    model.revolute("B", "crank", "coupler", at_a=(0.1, 0.0), at_b=(-0.25, 0.0))
+    model.revolute("C", "coupler", "rocker", at_a=(0.25, 0.0), at_b=(0.2, 0.0))
+    model.revolute("D", "ground", "rocker", at_a=(0.6, 0.0), at_b=(-0.2, 0.0))
+    return model, {"hold": ["crank"], "hold_velocity": ["crank.angle"]}
+
+
+@described
 def slider_crank_with_spring(
     *, stiffness: float = 1e6, damping: float = 5e4
-) -> tuple[Mechanism, Start]:
+) -> tuple[Model, Options]:
     """Planar slider-crank, from rest, whose slider is pushed by a stiff spring and damper.
 
     Haug, Negrut and Iancu 1997, Section 4.2: a crank of 0.6 m and 3 kg, upright at the start, and
@@ -73,11 +91,11 @@ def slider_crank_with_spring(
         damping=damping,
         length=1.0,
     )
-    return model.build()
+    return model, {}
 
 
-@checked_call
-def spatial_slider_crank() -> tuple[Mechanism, Start]:
+@described
+def spatial_slider_crank() -> tuple[Model, Options]:
     """Crank about x, a rod in space on a ball and a cardan joint, and a slider along x.
 
     Haug 1989, Section 12.2, with the start of the IFToMM library of multibody benchmarks: crank
@@ -99,11 +117,11 @@ def spatial_slider_crank() -> tuple[Mechanism, Start]:
     model.spherical("crank pin", crank, bar, at=pin)
     model.universal("cross", bar, slider, at=end, axes=(arm, (1.0, 0.0, 0.0)))
     model.prismatic("guide", model.ground, slider, at=end, axis=(1.0, 0.0, 0.0))
-    return model.build(hold_velocity=["crank"])
+    return model, {"hold_velocity": ["crank"]}
 
 
-@checked_call
-def n_four_bar(n: int = 40) -> tuple[Mechanism, Start]:
+@described
+def n_four_bar(n: int = 40) -> tuple[Model, Options]:
     """A row of `n` square four-bars, 2n + 1 links of 1 m and 1 kg, one degree of freedom.
 
     IFToMM library of multibody benchmarks, problem A02 (n = 40), after Bayo and Avello 1994. The
@@ -130,11 +148,11 @@ def n_four_bar(n: int = 40) -> tuple[Mechanism, Start]:
         )
         model.revolute(f"B{i} left", f"crank {i}", coupler, at=(i, 1.0))
         model.revolute(f"B{i + 1} right", coupler, f"crank {i + 1}", at=(i + 1, 1.0))
-    return model.build()
+    return model, {}
 
 
-@checked_call
-def bricard() -> tuple[Mechanism, Start]:
+@described
+def bricard() -> tuple[Model, Options]:
     """Bricard's linkage: five square bars along edges of a cube and six hinges, from rest.
 
     IFToMM library of multibody benchmarks, problem A04: bars of 1 m and 1 kg with a section of
@@ -150,4 +168,4 @@ def bricard() -> tuple[Mechanism, Start]:
     for i, (first, second) in enumerate(zip(["ground", *names], [*names, "ground"], strict=True)):
         axis = np.cross(edges[i - 1], edges[i])
         model.revolute(f"hinge {i}", first, second, at=corners[i], axis=axis)
-    return model.build()
+    return model, {}

@@ -12,7 +12,7 @@ from .._arguments import checked_call, choice
 from ..model import Model, box, composite, point_mass
 from ..start.consistent import Start, consistent
 from ..system import FunctionSystem
-from ..system.mechanism import Mechanism
+from .describing import Options, described
 
 
 @checked_call
@@ -85,8 +85,8 @@ def two_link_arm(
     return system, consistent(system, angles)
 
 
-@checked_call
-def flyball_governor(*, stiffness: float = 8e5, damping: float = 4e4) -> tuple[Mechanism, Start]:
+@described
+def flyball_governor(*, stiffness: float = 8e5, damping: float = 4e4) -> tuple[Model, Options]:
     """Watt's governor, its coupler rods replaced by stiff springs and dampers; four coordinates.
 
     IFToMM library of multibody benchmarks, problem A05: a shaft along z and two rods of 1 m with a
@@ -126,7 +126,7 @@ def flyball_governor(*, stiffness: float = 8e5, damping: float = 4e4) -> tuple[M
             damping=damping,
             length=0.5,
         )
-    return model.build()
+    return model, {}
 
 
 @checked_call

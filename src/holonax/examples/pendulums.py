@@ -10,11 +10,11 @@ from .._arguments import checked_call
 from ..model import Model, box, rod
 from ..start.consistent import Start, consistent, finite_number
 from ..system import FunctionSystem
-from ..system.mechanism import Mechanism
+from .describing import Options, described
 
 
-@checked_call
-def double_pendulum() -> tuple[Mechanism, Start]:
+@described
+def double_pendulum() -> tuple[Model, Options]:
     """Planar double pendulum of two rods of 5 m and 1 kg, released level; Welch et al. 2007."""
     model = Model(gravity=(0.0, -10.0))
     length, mass = 5.0, 1.0
@@ -23,11 +23,11 @@ def double_pendulum() -> tuple[Mechanism, Start]:
     lower = model.planar_body("lower", mass, inertia, position=(1.5 * length, 0.0))
     model.revolute("shoulder", model.ground, upper, at=(0.0, 0.0))
     model.revolute("elbow", upper, lower, at=(length, 0.0))
-    return model.build()
+    return model, {}
 
 
-@checked_call
-def three_link_pendulum() -> tuple[Mechanism, Start]:
+@described
+def three_link_pendulum() -> tuple[Model, Options]:
     """Spatial pendulum of three boxes on two ball joints and a pin, 11 constraints.
 
     Welch et al. 2007, Table 3: links of 1, 2 and 2.5 m, each with a square section of a tenth
@@ -45,7 +45,7 @@ def three_link_pendulum() -> tuple[Mechanism, Start]:
     model.spherical("shoulder", model.ground, upper, at=(0.0, 0.0, 0.0))
     model.spherical("elbow", upper, middle, at=(0.0, 0.0, -1.0))
     model.revolute("pin", middle, lower, at=(0.0, 0.0, -3.0), axis=(0.0, 1.0, 0.0))
-    return model.build()
+    return model, {}
 
 
 _LIGHT = 1e-9  # inertia of phi, as a part of mass length^2
@@ -94,10 +94,8 @@ def pendulum_with_spring(
     return system, consistent(system, start, hold=["phi"])
 
 
-@checked_call
-def stiff_double_pendulum(
-    *, stiffness: float = 3e5, damping: float = 5e4
-) -> tuple[Mechanism, Start]:
+@described
+def stiff_double_pendulum(*, stiffness: float = 3e5, damping: float = 5e4) -> tuple[Model, Options]:
     """Planar double pendulum with torsional springs and dampers in both joints, the second stiff.
 
     Haug, Negrut and Iancu 1997, Section 4.1: two rods of 2 m and 3 kg, the upper one hanging at
@@ -121,11 +119,11 @@ def stiff_double_pendulum(
     model.revolute("elbow", upper, lower, at=(0.0, -2.0))
     model.torsion_spring("soft", joint="shoulder", stiffness=400.0, damping=15.0)
     model.torsion_spring("stiff", joint="elbow", stiffness=stiffness, damping=damping)
-    return model.build()
+    return model, {}
 
 
-@checked_call
-def heavy_top() -> tuple[Mechanism, Start]:
+@described
+def heavy_top() -> tuple[Model, Options]:
     """Fast symmetric top on a ball joint, its axis level at the start.
 
     Geradin and Cardona 2001, in the form of Brüls, Cardona and Arnold 2012: 15 kg, the centre of
@@ -142,4 +140,4 @@ def heavy_top() -> tuple[Mechanism, Start]:
         angular_velocity=(0.0, 150.0, -4.61538),
     )
     model.spherical("tip", model.ground, top, at=(0.0, 0.0, 0.0))
-    return model.build()
+    return model, {}

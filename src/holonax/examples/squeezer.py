@@ -21,6 +21,7 @@ from ..model import Model
 from ..start.consistent import Start, consistent, finite_number
 from ..system import FunctionSystem
 from ..system.mechanism import Mechanism
+from .describing import MODELS, Options
 
 _MASS = (0.04325, 0.00365, 0.02373, 0.00706, 0.07050, 0.00706, 0.05498)
 _INERTIA = (2.194e-6, 4.410e-7, 5.255e-6, 5.667e-7, 1.169e-5, 5.667e-7, 1.912e-5)
@@ -78,11 +79,10 @@ def andrews(
     choice("andrews", "coordinates", coordinates, ("angles", "cartesian"))
     stiffness = finite_number("andrews", "stiffness", stiffness)
     damping = finite_number("andrews", "damping", damping)
-    return (
-        _in_angles(stiffness, damping)
-        if coordinates == "angles"
-        else _in_bodies(stiffness, damping)
-    )
+    if coordinates == "angles":
+        return _in_angles(stiffness, damping)
+    model, options = _in_bodies(stiffness, damping)
+    return model.build(**options)
 
 
 def _in_angles(stiffness: float, damping: float) -> tuple[FunctionSystem, Start]:
@@ -160,7 +160,7 @@ def _in_angles(stiffness: float, damping: float) -> tuple[FunctionSystem, Start]
     return system, consistent(system, _START, hold=["beta"])
 
 
-def _in_bodies(stiffness: float, damping: float) -> tuple[Mechanism, Start]:
+def _in_bodies(stiffness: float = 4530.0, damping: float = 0.0) -> tuple[Model, Options]:
     beta, theta, gamma, phi, delta, omega, epsilon = _START
     angles = (beta, beta + theta, gamma, phi + delta, delta, omega + epsilon, epsilon)
     # Of each body: a point it turns about and where its centre of mass lies from there, in axes
@@ -206,4 +206,7 @@ def _in_bodies(stiffness: float, damping: float) -> tuple[Mechanism, Start]:
         damping=damping,
         length=_FREE,
     )
-    return model.build(hold=["K1.angle"])
+    return model, {"hold": ["K1.angle"]}
+
+
+MODELS["andrews"] = _in_bodies

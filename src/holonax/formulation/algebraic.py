@@ -64,6 +64,7 @@ class AlgebraicEnforcement(Formulation):
 
     kind: ClassVar[str] = "algebraic"
     default_integrator: ClassVar[tuple[Any, ...]] = ("PredictorCorrector",)
+    takes_reaction_forces: ClassVar[bool] = False
     reference: ClassVar[str] = "Welch, Hong, Trapp, Choi 2007, Eqs. (43), (44)"
 
     order: Literal[1, 2] = eqx.field(static=True)

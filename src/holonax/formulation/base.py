@@ -42,6 +42,8 @@ class Formulation(eqx.Module):
     index: ClassVar[int] = 1
     # whether the kinematic equation is more than u = v
     projects_position: ClassVar[bool] = False
+    # whether forces that depend on reactions are solved for
+    takes_reaction_forces: ClassVar[bool] = True
     # options that are kept under another name than their own
     kept_as: ClassVar[Mapping[str, str]] = {}
 

@@ -1,7 +1,7 @@
 """Formulations solved as differential-algebraic equations by implicit integrators.
 
     u = v - G^T mu          (mu only where the position is projected)
-    M a = f - G^T lam
+    M a = f + r(lam) - G^T lam   (r: forces that depend on reactions)
     0 = g  (index 3),   0 = G v + g_t  (index 2),   both with mu  (GGL)
 
 `u` moves the configuration, q' = N(q) u, and `a` = v'. Non-holonomic rows are of velocity level in
@@ -49,8 +49,11 @@ class DaeFormulation(Formulation):
 
 
 def dynamics(system: System, q: Array, v: Array, t: Array, a: Array, lam: Array) -> Array:
-    """M a - f + G^T lam."""
-    return system.momentum(q, a) - system.force(q, v, t) + system.constraint_force(q, t, lam)
+    """M a - f - r(lam) + G^T lam."""
+    force = system.force(q, v, t)
+    if system.has_reaction_forces:
+        force = force + system.reaction_force(q, v, t, lam)
+    return system.momentum(q, a) - force + system.constraint_force(q, t, lam)
 
 
 def position_rows(system: System, q: Array, t: Array, mu: Array, rows: int) -> Array:
@@ -285,7 +288,7 @@ class Overdetermined(_Projecting):
         factor = system.factor(q, t)
         kinematic = u - v + factor.spread(jnp.pad(mu, (0, rows - mu.shape[0])))
         # lam from g'' = 0: the difference to the index-1 multipliers
-        exact = factor.solve(system.force(q, v, t), system.gamma(q, v, t))[1]
+        exact = system.at(q, t).accelerations(v, factor=factor)[1]
         algebraic = jnp.concatenate([context.dt * (lam - exact), rate, g])
         return kinematic, dynamics(system, q, v, t, a, lam + tau), algebraic
 

@@ -78,7 +78,7 @@ class Baumgarte(OdeFormulation):
         feedback = 2 * alpha * rate[:m] + beta**2 * position
         if rate.shape[0] > m:
             feedback = jnp.concatenate([feedback, alpha * rate[m:]])
-        return here.factor().solve(system.force(q, v, t), system.gamma(q, v, t) - feedback)
+        return here.accelerations(v, system.gamma(q, v, t) - feedback)
 
     def after_step(self, context: StepContext, t: Array, state: State) -> State:
         q, v = state

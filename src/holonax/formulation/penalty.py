@@ -74,8 +74,9 @@ class Penalty(OdeFormulation):
         system = context.system
         q, v = state
         feedback = _feedback(system, q, v, t, self.omega.at(context.dt), self.mu)
-        factor = system.at(q, t).factor(shift=1 / self.alpha)
-        return factor.solve(system.force(q, v, t), system.gamma(q, v, t) - feedback)
+        here = system.at(q, t)
+        factor = here.factor(shift=1 / self.alpha)
+        return here.accelerations(v, system.gamma(q, v, t) - feedback, factor)
 
     def after_step(self, context: StepContext, t: Array, state: State) -> State:
         q, v = state
@@ -97,6 +98,7 @@ class AugmentedLagrangian(OdeFormulation):
     - `max_iterations`: in each evaluation of the accelerations; those reached by then are taken.
     """
 
+    takes_reaction_forces: ClassVar[bool] = False
     reference: ClassVar[str] = "Bayo, García de Jalón, Serna 1988; Bayo, Ledesma 1996"
 
     alpha: Array
@@ -189,6 +191,7 @@ class StaggeredPenalty(OdeFormulation):
 
     kind: ClassVar[str] = "staggered"
     default_integrator: ClassVar[tuple[Any, ...]] = ("Midpoint",)
+    takes_reaction_forces: ClassVar[bool] = False
     reference: ClassVar[str] = "Park, Chiou 1988"
 
     epsilon: Array

@@ -66,8 +66,7 @@ class StabilizedInvariant(OdeFormulation):
         else:
             correction = LevelCorrection(system.at(q, t), "both", self.variant)
             factor = correction.factors[1] if self.variant == "mass" else None
-        factor = correction.here.factor() if factor is None else factor
-        a, lam = factor.solve(system.force(q, v, t), system.gamma(q, v, t))
+        a, lam = correction.here.accelerations(v, factor=factor)
         dq, dv = correction(*correction.residuals(v))
         assert dq is not None and dv is not None
         return (v - gamma * dq, a - gamma * dv), lam

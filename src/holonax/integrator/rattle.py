@@ -29,6 +29,7 @@ class Rattle(ImplicitStep):
 
     accepts: ClassVar[tuple[str, ...]] = ("index3",)
     holds_velocity: ClassVar[bool] = True
+    takes_reaction_forces: ClassVar[bool] = False  # its multipliers are means over half steps
     reference: ClassVar[str] = "Andersen 1983; Leimkuhler, Skeel 1994"
 
     def order(self, terms: Any) -> int:

@@ -14,12 +14,14 @@ from .inertia import (
 )
 from .items import ModelError
 from .model import Model
+from .shapes import Shape
 
 __all__ = [
     "Body",
     "MassProperties",
     "Model",
     "ModelError",
+    "Shape",
     "box",
     "composite",
     "cylinder",

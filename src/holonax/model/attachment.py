@@ -31,6 +31,8 @@ class Attached:
     point: np.ndarray
     axes: np.ndarray
     axes_b: np.ndarray
+    arm: Any  # `point` as elements have it: from the centre of mass
+    sees: tuple[str, ...] = ()  # joints whose reactions it depends on
 
     def localised(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """What else changes when a record that was placed in the world is changed in a body, or
@@ -256,14 +258,16 @@ class Attachment:
         second = self.bodies[min(1, len(self.bodies) - 1)]
         if point is not None and point_a is None:
             point_a = self.bodies[0].to_local_point(second.to_world(point))
+        point = np.zeros(d) if point is None else point
         return Attached(
             self.item,
             tuple(body.name for body in self.bodies),
             tuple(made),
             np.zeros(d) if point_a is None else point_a,
-            np.zeros(d) if point is None else point,
+            point,
             np.eye(d) if axes is None else axes,
             np.eye(d) if axes_b is None else axes_b,
+            self.arm(min(1, len(self.bodies) - 1), point),
         )
 
 

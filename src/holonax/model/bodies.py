@@ -14,6 +14,7 @@ from .._numbers import as_array, is_traced, namespace
 from ..rotation import perpendicular_axes, quaternion_from_axes
 from .inertia import MassProperties, check_inertia
 from .items import Item, Kind, ModelError, record
+from .shapes import as_shapes
 from .units import check_angle
 
 
@@ -140,11 +141,13 @@ class BodyItem(Item):
     """What spatial and planar bodies share: a mass, which may bring all mass properties."""
 
     dimension: ClassVar[int]
+    displayed: ClassVar[tuple[str, ...]] = ("shape",)
 
     mass: Any = None
     inertia: Any = None
     _: KW_ONLY
     com: Any = None
+    shape: Any = None
 
     def __post_init__(self) -> None:
         solid = self.mass
@@ -158,6 +161,13 @@ class BodyItem(Item):
                     )
             for what, value in self._of(solid).items():
                 object.__setattr__(self, what, value)
+        if self.shape is not None:
+            try:
+                object.__setattr__(self, "shape", as_shapes(self.owner, self.shape) or None)
+            except (ValueError, TypeError) as error:
+                text = str(error)
+                owned = text if text.startswith(self.owner) else f"{self.owner}: {text}"
+                raise ModelError(owned) from None
         super().__post_init__()
         if self.inertia is None:
             raise ModelError(
@@ -174,7 +184,8 @@ class BodyItem(Item):
         else:
             inertia = solid.inertia if self.dimension == 3 else solid.planar()[1]
         offset = np.linalg.norm(com) > 1e-12 * size  # else it is at the origin up to rounding
-        return {"mass": solid.mass, "inertia": inertia, "com": com if offset else None}
+        own = {"mass": solid.mass, "inertia": inertia, "com": com if offset else None}
+        return own if self.shape is not None else {**own, "shape": solid.shapes or None}
 
     @abstractmethod
     def placed(self) -> Body:
@@ -224,6 +235,9 @@ class SpatialBody(BodyItem):
     - `inertia`: [kg m^2] about the centre of mass in body axes, (3,) or (3, 3); or ``"point"``, as
       ``hx.point_mass(...)`` brings it: it keeps its orientation and is held at its centre.
     - `com`: the centre of mass in the body's coordinates [m]; by default their origin.
+    - `shape`: what it looks like, for pictures only: `hx.Shape(...)`, a solid such as
+      ``hx.box(...)``, the path of an STL, OBJ or glTF file, or a list of these. Mass properties
+      bring their own.
     - `position`, `rotation`: initial pose of the body's frame; the rotation as quaternion (scalar
       first), matrix or rotation vector.
     - `velocity` [m/s] of the origin and `angular_velocity` [rad/s], both in world axes.
@@ -262,7 +276,7 @@ class PlanarBody(BodyItem):
 
     `inertia` is the moment about the centre of mass [kg m^2], or ``"point"``; `com` the centre of
     mass in the body's coordinates [m], by default their origin. `position` and `velocity` are those
-    of the origin; units are SI, angles in rad.
+    of the origin; units are SI, angles in rad. `shape` is what it looks like, as for `body`.
     """
 
     dimension = 2

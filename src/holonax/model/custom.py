@@ -16,19 +16,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._messages import explained, shown
-from .._numbers import is_traced, tree
+from .._numbers import is_traced
 from ..system.elements import Constraint, Element, Group, Indices, RateConstraint, group_rows
 from ..system.frames import Frame, PlanarFrame, at_origins
 from .attachment import Attached, Attachment
 from .bodies import Body
+from .expressions import checked_parameters, frame_function
 from .items import JointItem, ModelError, record
 
 Function = Callable[..., Any]
-
-
-def checked_parameters(owner: str, parameters: Any) -> Any:
-    """The parameters of a user's function as arrays; traced ones pass."""
-    return tree(owner, "parameters", parameters, error=ModelError)
 
 
 class _UserRows(eqx.Module):
@@ -75,6 +71,10 @@ class UserJoint(JointItem):
     makes: ClassVar[Any]
 
     def _attached(self, there: Attachment, function: Any, parameters: Any) -> Attached:
+        what, names = self.functions[0], [body.name for body in there.bodies]
+        function = frame_function(
+            self.owner, what, function, there.kind, names, parameters, time_first=False
+        )
         if not callable(function):
             raise ModelError(
                 f"{self.owner}: {shown(function)} is not a function. Give one of frames and time."
@@ -97,7 +97,8 @@ class CustomJoint(UserJoint):
       for each body: what must vanish, as scalars, vectors or any nesting of them [SI]. A frame has
       the position `r`, the axes `A`, and ``point(s)``, the world position of the body-fixed point
       `s`, written with `Vec2` and `Vec3`; ``.array()`` of a vector gives a JAX array. It may not
-      use velocities, and must be written with `jax.numpy`.
+      use velocities, and must be written with `jax.numpy`. Or an expression, or a list of them, of
+      t and of the bodies' quantities by name, ``"crank.x - 2 * rod.y"``.
     - `parameters`: numbers or arrays, nested as you like, that may be traced and differentiated.
       Joints that share one function object are compiled as one group.
 
@@ -105,9 +106,10 @@ class CustomJoint(UserJoint):
     """
 
     makes = UserConstraint
+    functions = ("residual",)
 
     bodies: Any
-    residual: Function
+    residual: Function | str | tuple[str, ...]
     parameters: Any = None
 
     def attach(self, there: Attachment) -> Attached:
@@ -120,13 +122,14 @@ class CustomRateJoint(UserJoint):
 
     As `custom_joint`, with ``rate(*frames, t)`` or ``rate(*frames, t, parameters)`` linear in the
     frames' velocities: `v` [m/s, world axes], `w` [rad/s, body axes] and ``velocity(s)`` of the
-    body-fixed point `s`.
+    body-fixed point `s`; or expressions of ``crank.vx`` and the like.
     """
 
     makes = UserRateConstraint
+    functions = ("rate",)
 
     bodies: Any
-    rate: Function
+    rate: Function | str | tuple[str, ...]
     parameters: Any = None
 
     def attach(self, there: Attachment) -> Attached:

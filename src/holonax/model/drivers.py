@@ -2,8 +2,9 @@
 
 Each is one constraint row g(q, t) = measured - target(t); its multiplier is the torque or force
 the drive needs. A prescribed motion is a function of the time t [s], written with `jax.numpy` and
-twice differentiable, or a number for a constant. Drivers that share one function object are
-compiled as one group.
+twice differentiable; an expression such as ``"0.1 * sin(omega * t)"``; or a number for a constant.
+With `parameters` a function is given them after t, and an expression names them; they may change
+without compiling again. Drivers that share one function object are compiled as one group.
 """
 
 from __future__ import annotations
@@ -21,36 +22,51 @@ from .._messages import explained, shown
 from .._numbers import is_traced
 from ..rotation.vectors import Scalar
 from .attachment import Attached, Attachment
+from .expressions import checked_parameters, extra, function_of
 from .items import ModelError, OnJoint, record
 from .joint import Joint, Place, PointJoint, Residual, stretch, turn_between, wrapped
 from .units import check_angle
 
-Motion = Callable[[Any], Any] | float
+Motion = Callable[..., Any] | float | str
 
 
 class Target(eqx.Module):
-    """offset + function(t); the offset alone where there is no function."""
+    """offset + function(t), or function(t, parameters); the offset alone without a function."""
 
     offset: Scalar
-    function: Callable[[Any], Any] | None = eqx.field(static=True)
+    parameters: Any
+    function: Callable[..., Any] | None = eqx.field(static=True)
 
     def __call__(self, t: Any) -> Scalar:
-        return self.offset if self.function is None else self.offset + self.function(t)
+        function = self.function
+        if function is None:
+            return self.offset
+        if self.parameters is None:
+            return self.offset + function(t)
+        if np.ndim(self.offset) == 0:  # one driver alone
+            return self.offset + function(t, self.parameters)
+        return self.offset + jax.vmap(lambda own: function(t, own))(self.parameters)
 
     @staticmethod
-    def of(there: Attachment, what: str, motion: Any, start: Any = 0.0) -> Target:
+    def of(
+        there: Attachment, what: str, motion: Any, start: Any = 0.0, *, parameters: Any = None
+    ) -> Target:
         """From a function of time or a number, both counted from the value `start`."""
         owner = there.owner
+        motion = function_of(owner, what, motion, ("t",), parameters)
+        own = extra(checked_parameters(owner, parameters))
+        if own and not callable(motion):
+            raise ModelError(f"{owner}: {what} is a number, which has no parameters. Leave them.")
         if not callable(motion):
             constant = there.number(what, motion)
             if what == "angle":
                 check_angle(owner, what, constant)
-            return Target(start + constant, None)
+            return Target(start + constant, None, None)
         remedy = "Give a function of time alone, t [s], written with jax.numpy."
         try:
             hash(motion)
-            jax.eval_shape(motion, jnp.zeros(()))
-            returned = motion(jnp.zeros(()))
+            jax.eval_shape(motion, jnp.zeros(()), *own)
+            returned = motion(jnp.zeros(()), *own)
             value = np.zeros(()) if is_traced(returned) else np.asarray(returned, dtype=float)
         except Exception as error:
             message = f"{owner}: {what} cannot be used: {explained(error)} {remedy}"
@@ -61,7 +77,7 @@ class Target(eqx.Module):
             raise ModelError(f"{owner}: {what} returns an array of shape {value.shape}. {remedy}")
         if not np.isfinite(value):
             raise ModelError(f"{owner}: {what} is {value} at t=0. {remedy}")
-        return Target(start, motion)
+        return Target(start, own[0] if own else None, motion)
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,6 +89,11 @@ class JointDriver(OnJoint, Joint):
 
     a: Any = None
     b: Any = None
+    _: KW_ONLY
+    parameters: Any = None
+
+    def _target(self, there: Attachment, what: str, start: Any = 0.0) -> Target:
+        return Target.of(there, what, getattr(self, what), start, parameters=self.parameters)
 
 
 @record("drive_angle", "angle driver")
@@ -86,6 +107,8 @@ class DriveAngle(JointDriver):
     """
 
     needs = ("turn",)
+    functions = ("angle",)
+    measures = ("turn",)
 
     _: KW_ONLY
     angle: Motion
@@ -100,7 +123,7 @@ class DriveAngle(JointDriver):
         if there.is_planar:
             there.refuse(axis=self.axis, axis_a=self.axis_a, axis_b=self.axis_b)
             start = there.bodies[1].angle - there.bodies[0].angle
-            known = {"target": Target.of(there, "angle", self.angle, start)}
+            known = {"target": self._target(there, "angle", start)}
             return there.attached([Residual.of(self.planar_residual, known, "N m")], **place)
         if joint is None:
             ta, tb = there.axes(self.axis, self.axis_a, self.axis_b)
@@ -108,8 +131,9 @@ class DriveAngle(JointDriver):
             ta, tb = joint.axes, joint.axes_b
         vectors = {"e1": ta[:, 0], "e2": ta[:, 1], "f1": tb[:, 0]}
         known = {name: there.components(x) for name, x in vectors.items()}
-        known["target"] = Target.of(there, "angle", self.angle)
-        return there.attached([Residual.of(self.residual, known, "N m")], axes=ta, **place)
+        known["target"] = self._target(there, "angle")
+        element = Residual.of(self.residual, known, "N m")
+        return there.attached([element], axes=ta, axes_b=tb, **place)
 
     @staticmethod
     def residual(a: Any, b: Any, *, e1: Any, e2: Any, f1: Any, target: Any, t: Any) -> Any:
@@ -129,13 +153,17 @@ class DriveDistance(PointJoint):
     The points are given as those of `distance`; the distance must stay positive.
     """
 
+    functions: ClassVar[tuple[str, ...]] = ("distance",)
+    measures = ("length",)
+
     _: KW_ONLY
     distance: Motion
+    parameters: Any = None
 
     def attach(self, there: Attachment) -> Attached:
         p, q = there.ends(self.at, self.at_a, self.at_b)
-        target = Target.of(there, "distance", self.distance)
-        start = target(jnp.zeros(())) if target.function else target.offset
+        target = Target.of(there, "distance", self.distance, parameters=self.parameters)
+        start = target(jnp.zeros(())) if target.function is not None else target.offset
         if not is_traced(start) and start <= 0:
             raise ModelError(f"{self.owner}: distance is {start:g} at t=0, it must be positive.")
         place = Place(there, p, q, more={"target": target})
@@ -157,6 +185,8 @@ class DriveTranslation(JointDriver):
     """
 
     needs = ("slide",)
+    functions = ("displacement",)
+    measures = ("slide",)
 
     _: KW_ONLY
     displacement: Motion
@@ -176,7 +206,7 @@ class DriveTranslation(JointDriver):
             p, q, ta = joint.point_a, joint.point, joint.axes
         u = ta[:, 0] if there.is_planar else ta[:, 2]
         start = u @ (there.seen_from_first(q) - p)
-        target = Target.of(there, "displacement", self.displacement, start)
+        target = self._target(there, "displacement", start)
         place = Place(there, p, q, ta, more={"u": u, "target": target})
         return place.attached(Residual.of(self.residual, place, "N"))
 
@@ -195,11 +225,14 @@ class DriveCoordinate(Joint):
     """
 
     touches: ClassVar[tuple[str, ...]] = ("body",)
+    words: ClassVar[tuple[str, ...]] = ("coordinate",)
+    functions: ClassVar[tuple[str, ...]] = ("value",)
 
     body: Any
     coordinate: str
     _: KW_ONLY
     value: Motion
+    parameters: Any = None
 
     def attach(self, there: Attachment) -> Attached:
         known = ("x", "y", "angle") if there.is_planar else ("x", "y", "z")
@@ -213,7 +246,7 @@ class DriveCoordinate(Joint):
         rule, unit = _COORDINATES[self.coordinate]
         origins = there.origins()
         numbers = {
-            "target": Target.of(there, "value", self.value),
+            "target": Target.of(there, "value", self.value, parameters=self.parameters),
             "origin": None if origins is None else origins[0],
         }
         element = Residual.of(rule, numbers, unit)

@@ -11,10 +11,13 @@ import numpy as np
 
 from .._messages import explained, shown
 from .._numbers import as_array, is_traced, namespace
-from ..system.frames import Frame, PlanarFrame
+from ..system.expression import FrameExpression
+from ..system.frames import Frame, PlanarFrame, as_plain
+from ..system.reaction_forces import JointLoad
 from . import forces
 from .attachment import Attachment
 from .bodies import number, vector
+from .expressions import checked_parameters, extra, function_of
 from .items import ModelError
 
 
@@ -35,24 +38,42 @@ def slide_and_turn(owner: str, what: str, value: Any) -> tuple[Any, Any]:
 
 
 def spring_law(
-    owner: str, stiffness: Any, damping: Any, rest: Any, actuator: Any
+    owner: str,
+    stiffness: Any,
+    damping: Any,
+    rest: Any,
+    actuator: Any,
+    *,
+    x: str,
+    parameters: Any,
 ) -> forces.SpringLaw:
-    """The law of a spring-damper-actuator from what the user gave for it."""
+    """The law of a spring-damper-actuator from what the user gave for it; `x` is what it is of."""
     k = not_negative(owner, "stiffness", stiffness)
     c = not_negative(owner, "damping", damping)
     load, function = 0.0, None
+    actuator = function_of(owner, "actuator", actuator, ("t", x, "speed"), parameters)
+    numbers = checked_parameters(owner, parameters)
+    refuse_parameters(owner, "actuator", actuator, numbers)
     if callable(actuator):
         function = actuator
         scalar = jax.ShapeDtypeStruct((), jnp.float64)
-        check_shape(owner, "actuator", actuator, (scalar, scalar, scalar), ())
+        check_shape(owner, "actuator", actuator, (scalar, scalar, scalar, *extra(numbers)), ())
     elif actuator is not None:
         load = number(owner, "actuator", actuator)
     if not is_traced(k, c) and k == 0 and c == 0 and actuator is None:
         raise ModelError(
             f"{owner}: it has no stiffness, no damping and no actuator. Give one of them."
         )
-    numbers = [as_array(x) for x in (k, c, rest, load)]
-    return forces.SpringLaw(numbers[0], numbers[1], numbers[2], numbers[3], function)
+    k, c, rest, load = (as_array(x) for x in (k, c, rest, load))
+    return forces.SpringLaw(k, c, rest, load, function, numbers)
+
+
+def refuse_parameters(owner: str, what: str, function: Any, parameters: Any) -> None:
+    """Refuse parameters of what is no function."""
+    if parameters is not None and not callable(function):
+        raise ModelError(
+            f"{owner}: its {what} is no function, and has no parameters. Leave them out."
+        )
 
 
 def semidefinite(owner: str, what: str, value: Any, size: int) -> jax.Array:
@@ -89,21 +110,24 @@ def semidefinite(owner: str, what: str, value: Any, size: int) -> jax.Array:
     return as_array(0.5 * (matrix + matrix.T))
 
 
-def argument_count(owner: str, what: str, function: Any) -> int:
-    """Whether a function takes t, or t and a frame."""
+def argument_count(owner: str, what: str, function: Any, more: int = 0) -> int:
+    """Whether a function takes t, or t and a frame, and so many arguments `more` than these."""
+    if isinstance(function, FrameExpression):
+        return 1 + len(function.bodies)
     try:
-        inspect.signature(function).bind(None)
+        inspect.signature(function).bind(*[None] * (1 + more))
         return 1
     except TypeError:
         pass
     except ValueError:  # a builtin without a signature
         return 1
     try:
-        inspect.signature(function).bind(None, None)
+        inspect.signature(function).bind(*[None] * (2 + more))
         return 2
     except TypeError:
+        last = ", and its parameters last" if more else ""
         raise ModelError(
-            f"{owner}: the function given as {what} must take t, or t and the body's frame."
+            f"{owner}: the function given as {what} must take t, or t and the body's frame{last}."
         ) from None
 
 
@@ -117,7 +141,7 @@ def check_shape(owner: str, what: str, function: Any, arguments: Any, shape: Any
     """Evaluate a user's function in shapes only and compare."""
     try:
         hash(function)  # it becomes part of the compiled program's key
-        got = jax.eval_shape(lambda args: forces.plain(function(*args)), arguments).shape
+        got = jax.eval_shape(lambda args: as_plain(function(*args)), arguments).shape
     except Exception as error:
         raise ModelError(
             f"{owner}: {what} could not be evaluated: {explained(error)} Write it with jax.numpy."
@@ -127,20 +151,27 @@ def check_shape(owner: str, what: str, function: Any, arguments: Any, shape: Any
         raise ModelError(f"{owner}: {what} must return {wanted}, got an array of shape {got}.")
 
 
-def check_value(single: Attachment, what: str, function: Any, of_state: bool, shape: Any) -> None:
+def check_value(
+    single: Attachment, what: str, function: Any, of_state: bool, shape: Any, parameters: Any
+) -> None:
     """Check the function of an applied force or torque."""
     arguments: tuple[Any, ...] = (jax.ShapeDtypeStruct((), jnp.float64),)
     if of_state:
         arguments = (*arguments, frame_shape(single.kind))
-    check_shape(single.owner, what, function, arguments, shape)
+    check_shape(single.owner, what, function, (*arguments, *extra(parameters)), shape)
 
 
-def check_custom(group: Attachment, element: forces.Custom) -> None:
-    """Evaluate the function in shapes only: one pair of force and torque for each body."""
+def check_custom(group: Attachment, element: Any, sees: int = 0) -> None:
+    """Evaluate the function in shapes only: one pair of force and torque for each body. It is given
+    the reactions of `sees` joints."""
     count, d = len(group.bodies), group.size
     frames = tuple(frame_shape(group.kind) for _ in range(count))
     extra = () if element.parameters is None else (element.parameters,)
     time = jax.ShapeDtypeStruct((), jnp.float64)
+    turn = () if group.kind == "planar" else (d,)
+    if sees:
+        shapes = (jax.ShapeDtypeStruct(shape, jnp.float64) for shape in ((d,), turn))
+        extra = ([JointLoad(*shapes)] * sees, *extra)
 
     returned: list[Any] = []
 
@@ -148,13 +179,14 @@ def check_custom(group: Attachment, element: forces.Custom) -> None:
         returned.append(element.function(*frames, t, *extra))
         if not _are_pairs(returned[0], count):
             return []
-        return [tuple(forces.plain(x) for x in pair) for pair in returned[0]]
+        return [tuple(as_plain(x) for x in pair) for pair in returned[0]]
 
     try:
         hash(element.function)
         got = jax.eval_shape(pairs, frames, time, extra)
     except Exception as error:
-        takes = "(frame, ..., t)" if not extra else "(frame, ..., t, parameters)"
+        given = ("reactions", sees), ("parameters", element.parameters is not None)
+        takes = ", ".join(["(frame, ..., t", *(name for name, there in given if there)]) + ")"
         raise ModelError(
             f"{group.owner}: its function could not be evaluated as a function of {takes}: "
             f"{explained(error)} It must return a pair (force, torque) for each body; write it "
@@ -168,13 +200,13 @@ def check_custom(group: Attachment, element: forces.Custom) -> None:
             f"{example}. It returns something else{alone}."
         )
     shapes = [tuple(x.shape for x in pair) for pair in got]
-    wanted = [((d,), () if group.kind == "planar" else (d,))] * count
+    wanted = [((d,), turn)] * count
     if shapes != wanted:
         raise ModelError(
             f"{group.owner}: its function must return a pair (force, torque) for each of its "
             f"{count} bodies, of shapes {wanted[0]}, got {shapes}."
         )
-    if element.energy is not None:
+    if not sees and element.energy is not None:
         check_shape(group.owner, "potential", element.energy, (*frames, *extra), ())
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .._arguments import choice
-from .._messages import shown
+from .._messages import listed, shown
 from .._numbers import as_array, is_traced, namespace
 from ..rotation import Axes3
 from . import force_checks as checks
-from . import forces
+from . import forces, friction
 from .attachment import Attached, Attachment
 from .bodies import rotation_matrix
-from .custom import checked_parameters
+from .expressions import checked_parameters, extra, frame_function
 from .items import Connector, ModelError, OnJoint, PointPair, record
 
 
@@ -35,15 +35,21 @@ class SpringDamper(PointPair, ForceItem):
       `at_a`, `at_b` in body coordinates; by default the bodies' origins.
     - `stiffness` [N/m], `damping` [N s/m].
     - `length`: free length [m]; by default the distance in the initial configuration.
-    - `actuator`: a force [N] that pushes the ends apart, a number or a function of
-      (t, length, speed); its power is that force times the speed of lengthening.
+    - `actuator`: a force [N] that pushes the ends apart, a number, a function of
+      (t, length, speed) or an expression of these; its power is that force times the speed of
+      lengthening.
+    - `parameters`: numbers that the actuator's function is given last.
     """
+
+    functions: ClassVar[tuple[str, ...]] = ("actuator",)
+    measures = ("length",)
 
     _: KW_ONLY
     stiffness: float = 0.0
     damping: float = 0.0
     length: float | None = None
     actuator: Any = None
+    parameters: Any = None
 
     def attach(self, there: Attachment) -> Attached:
         p, q = there.ends(self.at, self.at_a, self.at_b)
@@ -54,7 +60,15 @@ class SpringDamper(PointPair, ForceItem):
             rest = there.number("length", self.length)
         if not is_traced(rest) and rest < 0:
             raise ModelError(f"{self.owner}: length={rest} is negative. Give a length in metres.")
-        law = checks.spring_law(self.owner, self.stiffness, self.damping, rest, self.actuator)
+        law = checks.spring_law(
+            self.owner,
+            self.stiffness,
+            self.damping,
+            rest,
+            self.actuator,
+            x="length",
+            parameters=self.parameters,
+        )
         element = forces.SpringDamperForce(there.arm(0, p), there.arm(1, q), law)
         return there.attached([element], point=q, point_a=p)
 
@@ -69,8 +83,9 @@ class TorsionSpring(OnJoint, ForceItem):
       space, the `axis` (world, initial configuration) or `axis_a`, `axis_b` (body axes).
     - `stiffness` [N m/rad], `damping` [N m s/rad].
     - `angle`: free angle [rad]; by default the angle in the initial configuration.
-    - `actuator`: a torque [N m] that turns `b` forward, a number or a function of
-      (t, angle, speed); its power is that torque times the speed.
+    - `actuator`: a torque [N m] that turns `b` forward, a number, a function of
+      (t, angle, speed) or an expression of these; its power is that torque times the speed.
+    - `parameters`: numbers that the actuator's function is given last.
 
     The angle is that of `b` seen from `a`. In the plane it is the difference of the bodies' angles.
     In space it is zero in the initial configuration and lies between -pi and pi: the spring suits a
@@ -79,6 +94,8 @@ class TorsionSpring(OnJoint, ForceItem):
 
     touches: ClassVar[tuple[str, ...]] = ("a", "b")
     needs = ("turn",)
+    functions = ("actuator",)
+    measures = ("turn",)
     verb = "turn"
 
     a: Any = None
@@ -92,6 +109,7 @@ class TorsionSpring(OnJoint, ForceItem):
     damping: float = 0.0
     angle: float | None = None
     actuator: Any = None
+    parameters: Any = None
 
     def attach(self, there: Attachment) -> Attached:
         joint = self.on(there.joints)
@@ -109,11 +127,20 @@ class TorsionSpring(OnJoint, ForceItem):
             f = first.rotation.T @ second.rotation @ tb[:, 0]
             start = namespace(f, ta).arctan2(ta[:, 1] @ f, ta[:, 0] @ f)
         rest = start if self.angle is None else there.number("angle", self.angle)
-        law = checks.spring_law(self.owner, self.stiffness, self.damping, rest, self.actuator)
+        law = checks.spring_law(
+            self.owner,
+            self.stiffness,
+            self.damping,
+            rest,
+            self.actuator,
+            x="angle",
+            parameters=self.parameters,
+        )
         if ta is None or tb is None:
             return there.attached([forces.PlanarTorsionSpring(law)])
         e1, e2, n, f1 = (there.components(x) for x in (*ta.T, tb[:, 0]))
-        return there.attached([forces.TorsionSpringForce(e1, e2, n, f1, law)])
+        element = forces.TorsionSpringForce(e1, e2, n, f1, law)
+        return there.attached([element], axes=ta, axes_b=tb)
 
 
 @record("bushing", "bushing")
@@ -164,10 +191,12 @@ class AppliedItem(ForceItem):
     """A force or torque on one body."""
 
     touches: ClassVar[tuple[str, ...]] = ("body",)
+    words: ClassVar[tuple[str, ...]] = ("axes",)
 
     body: Any
     _: KW_ONLY
     axes: forces.Axes = "world"
+    parameters: Any = None
 
     def _applied(self, there: Attachment, what: str, p: Any, value: Any) -> Attached:
         choice(self.owner, "axes", self.axes, ("world", "body"), error=ModelError)
@@ -178,11 +207,15 @@ class AppliedItem(ForceItem):
             )
         scalar = what == "torque" and there.is_planar
         origin, of_state, function = None, False, None
+        value = frame_function(self.owner, what, value, there.kind, ("",), self.parameters)
+        numbers = checked_parameters(self.owner, self.parameters)
+        checks.refuse_parameters(self.owner, what, value, numbers)
         if callable(value):
             function = value
-            of_state = checks.argument_count(self.owner, what, function) == 2
+            more = len(extra(numbers))
+            of_state = checks.argument_count(self.owner, what, function, more) == 2
             shape = () if scalar else (there.size,)
-            checks.check_value(there, what, function, of_state, shape)
+            checks.check_value(there, what, function, of_state, shape, numbers)
             origins = there.origins()
             origin = origins[0] if origins is not None and of_state else None
             value = None
@@ -190,7 +223,8 @@ class AppliedItem(ForceItem):
             value = as_array(there.number(what, value))
         else:
             value = there.components(there.vector(what, value))
-        return there.attached([forces.Applied(p, value, origin, function, of_state, self.axes)])
+        applied = forces.Applied(p, value, numbers, origin, function, of_state, self.axes)
+        return there.attached([applied])
 
 
 @record("force", "force")
@@ -201,11 +235,15 @@ class AppliedForce(AppliedItem):
 
     - `force`: [N], a vector, a function of t, or a function of (t, frame) where `frame` has the
       body's position r, axes A, velocity v and angular velocity w (in body axes); use `frame.r.x`,
-      or `frame.r.array()` for the vector.
+      or `frame.r.array()` for the vector. Components may be expressions of t and of the body's x,
+      y, z, vx, vy, vz, wx, wy, wz (in the plane x, y, angle, vx, vy, w).
     - `at`: the point in the initial configuration [m, world], or `at_b` in body coordinates; by
       default the body's origin.
     - `axes`: "world", or "body" for components along the body's own axes.
+    - `parameters`: numbers that the function is given last, and that expressions name.
     """
+
+    functions = ("force",)
 
     _: KW_ONLY
     force: Any
@@ -227,7 +265,10 @@ class AppliedTorque(AppliedItem):
     - `torque`: [N m], a vector (a number in the plane), a function of t, or of (t, frame) as for
       `force`.
     - `axes`: "world", or "body" for components along the body's own axes.
+    - `parameters`: numbers that the function is given last, and that expressions name.
     """
+
+    functions = ("torque",)
 
     _: KW_ONLY
     torque: Any
@@ -240,7 +281,7 @@ class AppliedTorque(AppliedItem):
 class JointForce(OnJoint, ForceItem):
     """Resistance against the motion that a joint leaves free."""
 
-    needs = ("turn", "slide", "ball")
+    needs = ("turn", "slide", "ball", "glide")
     verb = "slow"
 
     joint: str
@@ -262,6 +303,8 @@ class JointForce(OnJoint, ForceItem):
             made.append(forces.HingeResistance(None if there.is_planar else axis, turn))
         if "ball" in free:
             made.append(forces.BallResistance(turn))
+        if "glide" in free:
+            made.append(friction.GlideResistance(there.arm(1, joint.point), axis, slide))
         return there.attached(made, point=joint.point, point_a=joint.point_a)
 
 
@@ -271,7 +314,8 @@ class JointDamping(JointForce):
 
     **Arguments:**
 
-    - `joint`: a revolute, prismatic, cylindrical, screw, spherical or pin-in-slot joint.
+    - `joint`: a revolute, prismatic, cylindrical, screw, spherical, pin-in-slot, point-on-line,
+      point-on-plane or planar joint.
     - `damping`: [N m s/rad] against turning, [N s/m] against sliding; a pair (sliding, turning)
       for a joint that does both.
     """
@@ -290,17 +334,57 @@ class JointFriction(JointForce):
 
     **Arguments:**
 
-    - `joint`: a revolute, prismatic, cylindrical, screw, spherical or pin-in-slot joint.
+    - `joint`: a revolute, prismatic, cylindrical, screw, spherical, pin-in-slot, point-on-line,
+      point-on-plane or planar joint.
     - `friction`: its greatest torque [N m] against turning, or force [N] against sliding; a pair
-      (sliding, turning) for a joint that does both. The joint's reaction does not change it.
+      (sliding, turning) for a joint that does both. The joint's reaction does not change it. Or:
+    - `coefficient`: Coulomb's mu; friction is mu times the load that the joint itself carries at
+      that instant (not for screws).
     - `transition_speed`: [rad/s] or [m/s], likewise; friction tanh(speed / transition_speed)
-      opposes the motion, so below this speed it creeps.
+      opposes the motion, so below this speed it creeps. With `coefficient` it is the speed [m/s] at
+      which the surfaces slip.
+    - `radius`: with `coefficient`, where the surfaces of a joint that turns rub [m].
+    - `length`: with `coefficient`, the length [m] of a guide, sleeve or hinge, the joint's point of
+      its second body in the middle. Each of its two ends carries half of the force across the axis,
+      and both the bending moment as a couple; a short guide may jam. Without it the moment loads
+      nothing.
+
+    The load of a hinge is the force across its axis and, at a collar of the same radius, the thrust
+    along it; of a ball, the whole force; on a plane, the force normal to it. A sleeve that slides
+    and turns has one friction, against the slip of both together.
     """
 
-    friction: Any
-    transition_speed: Any
+    friction: Any = None
+    transition_speed: Any = None
+    _: KW_ONLY
+    coefficient: Any = None
+    radius: Any = None
+    length: Any = None
 
     def attach(self, there: Attachment) -> Attached:
+        if (self.friction is None) == (self.coefficient is None):
+            state = "missing" if self.friction is None else "given twice"
+            raise ModelError(
+                f"{self.owner}: its size is {state}. Give friction= (a force or torque) or "
+                "coefficient= (of the joint's own load)."
+            )
+        if self.transition_speed is None:
+            raise ModelError(
+                f"{self.owner}: transition_speed is missing. Give a speed that counts as slow."
+            )
+        if self.coefficient is not None:
+            joint = self.on(there.joints)
+            assert joint is not None
+            sizes = (self.coefficient, self.radius, self.length, self.transition_speed)
+            made = friction.friction_of(there, joint, *sizes)
+            places = {"point": joint.point, "point_a": joint.point_a}
+            return replace(there.attached([made], **places), sees=(joint.item.name,))
+        for what in ("radius", "length"):
+            if getattr(self, what) is not None:
+                raise ModelError(
+                    f"{self.owner}: {what} means nothing with friction=, which the joint's load "
+                    "does not change. Leave it out, or give coefficient=."
+                )
         f = checks.slide_and_turn(self.owner, "friction", self.friction)
         s = checks.slide_and_turn(self.owner, "transition_speed", self.transition_speed)
         if not is_traced(s) and min(s) == 0:
@@ -326,14 +410,21 @@ class CustomForce(ForceItem):
       arrays. Write it with `jax.numpy`.
     - `parameters`: numbers or arrays in any nesting of dictionaries, lists and tuples.
     - `potential`: the stored energy [J], a function of (frame, ...) or (frame, ..., parameters).
+    - `reactions`: names of joints. The function is then called as (frame, ..., t, reactions) or
+      (frame, ..., t, reactions, parameters), with what each of these joints applies to its second
+      body at its point at that instant: ``reactions[0].force`` [N] and ``.torque`` [N m], in world
+      axes. What it returns may change these reactions; the equations are solved for both together.
     """
 
     touches: ClassVar[tuple[str, ...]] = ("bodies",)
+    functions: ClassVar[tuple[str, ...]] = ("function", "potential")
 
     bodies: Any
     function: Callable[..., Any]
     parameters: Any = None
     potential: Callable[..., Any] | None = None
+    _: KW_ONLY
+    reactions: Any = ()
 
     def attach(self, there: Attachment) -> Attached:
         for what in ("function", "potential"):
@@ -344,6 +435,26 @@ class CustomForce(ForceItem):
                     "bodies' frames."
                 )
         parameters = checked_parameters(self.owner, self.parameters)
+        if self.reactions:
+            return self._attached_to_joints(there, parameters)
         element = forces.Custom(parameters, there.origins(), self.function, self.potential)
         checks.check_custom(there, element)
         return there.attached([element])
+
+    def _attached_to_joints(self, there: Attachment, parameters: Any) -> Attached:
+        if self.potential is not None:
+            raise ModelError(
+                f"{self.owner}: a force that depends on reactions has no potential. Leave it out."
+            )
+        names = (self.reactions,) if isinstance(self.reactions, str) else self.reactions
+        unknown = [x for x in names if not isinstance(x, str) or x not in there.joints]
+        if unknown:
+            known = listed(there.joints) or "none yet"
+            raise ModelError(
+                f"{self.owner}: reactions names {shown(unknown[0])}, which is no joint. The joints "
+                f"are {known}."
+            )
+        points = tuple(there.joints[name].arm for name in names)
+        element = friction.CustomReactionForce(points, parameters, there.origins(), self.function)
+        checks.check_custom(there, element, len(names))
+        return replace(there.attached([element]), sees=tuple(names))

@@ -18,14 +18,14 @@ from jax.lax import optimization_barrier
 from ..rotation import Vec2, Vec3
 from ..rotation.vectors import Axes3, Scalar
 from ..system.elements import Force
-from ..system.frames import Frame, PlanarFrame, at_origins
+from ..system.frames import Frame, PlanarFrame, as_plain, at_origins
 
 Vector = Any  # a Vec2 between planar bodies, a Vec3 between spatial ones
 AnyFrame = Any  # a PlanarFrame or a Frame
 Wrench = tuple[Any, Any]
 
 
-def _length(d: Vector) -> Scalar:
+def length_of(d: Vector) -> Scalar:
     """The length of `d`, with a derivative of zero instead of NaN where it vanishes."""
     square = d.dot(d)
     none = square == 0
@@ -38,14 +38,16 @@ def _length(d: Vector) -> Scalar:
 class SpringLaw(eqx.Module):
     """-k (x - rest) - c x' + load + actuator(t, x, x'): the force that makes x grow.
 
-    x is a length [m] or an angle [rad]; `load` is the constant part of the actuator.
+    x is a length [m] or an angle [rad]; `load` is the constant part of the actuator, which is given
+    its `parameters` last, if it has any.
     """
 
     stiffness: Scalar
     damping: Scalar
     rest: Scalar
     load: Scalar
-    actuator: Callable[[Any, Any, Any], Any] | None = eqx.field(static=True)
+    actuator: Callable[..., Any] | None = eqx.field(static=True)
+    parameters: Any = None
 
     def force(self, t: Any, x: Scalar, speed: Scalar) -> Scalar:
         """The whole force [N] or torque [N m]."""
@@ -55,7 +57,9 @@ class SpringLaw(eqx.Module):
         """The force less its part -k x."""
         total = self.stiffness * self.rest - self.damping * speed + self.load
         if self.actuator is not None:
-            total = total + jax.vmap(self.actuator, (None, 0, 0))(t, x, speed)
+            own = () if self.parameters is None else (self.parameters,)
+            mapped = (None, *(0 for _ in (x, speed, *own)))
+            total = total + jax.vmap(self.actuator, mapped)(t, x, speed, *own)
         return total
 
     def energy(self, x: Scalar) -> Scalar:
@@ -72,7 +76,7 @@ class SpringDamperForce(Force):
 
     def wrenches(self, a: AnyFrame, b: AnyFrame, *, t: Any) -> list[Wrench]:
         d = b.point(self.q) - a.point(self.p)
-        length = _length(d)
+        length = length_of(d)
         unit = d / jnp.where(length == 0, 1.0, length)
         speed = unit.dot(b.velocity(self.q) - a.velocity(self.p))
         # -k d apart from the rest: a spring of no free length is smooth where its ends meet
@@ -80,7 +84,7 @@ class SpringDamperForce(Force):
         return [a.load(-push, self.p), b.load(push, self.q)]
 
     def potential(self, a: AnyFrame, b: AnyFrame) -> Any:
-        return self.law.energy(_length(b.point(self.q) - a.point(self.p)))
+        return self.law.energy(length_of(b.point(self.q) - a.point(self.p)))
 
 
 class PlanarTorsionSpring(Force):
@@ -263,7 +267,7 @@ class Resistance(eqx.Module):
         """The force or torque that opposes `speed`."""
         return self.damping * speed + self.friction * jnp.tanh(speed / self.transition)
 
-    def against_vector(self, speed: Vec3) -> Vec3:
+    def against_vector(self, speed: Any) -> Any:
         """The same for a velocity vector, along it."""
         x2 = speed.dot(speed) / self.transition**2
         small = x2 < 1e-4
@@ -323,11 +327,13 @@ Axes = Literal["world", "body"]
 class Applied(Force):
     """A force at the point `p` of a body, or without a point a torque.
 
-    It is the constant `value`, or `function` of t, or of (t, frame) where `of_state`.
+    It is the constant `value`, or `function` of t, or of (t, frame) where `of_state`; with
+    `parameters` of these as well.
     """
 
     p: Vector | None
     value: Any
+    parameters: Any
     origin: Vector | None  # of the body's coordinates, where that is not the centre of mass
     function: Callable[..., Any] | None = eqx.field(static=True)
     of_state: bool = eqx.field(static=True)
@@ -344,23 +350,16 @@ class Applied(Force):
 
     def _called(self, a: AnyFrame, t: Any) -> Any:
         function: Any = self.function
+        mapped = () if self.parameters is None else (self.parameters,)
         if self.of_state:
-            own = a if self.origin is None else a.at(self.origin)
-            value = jax.vmap(lambda frame: plain(function(t, frame)))(own)
+            mapped = (a if self.origin is None else a.at(self.origin), *mapped)
+        if mapped:
+            value = jax.vmap(lambda *own: as_plain(function(t, *own)))(*mapped)
         else:
-            value = plain(function(t))
+            value = as_plain(function(t))
         if self._is_planar_torque(a):
             return value
         return Vec2.of(value) if isinstance(a, PlanarFrame) else Vec3.of(value)
-
-
-def plain(value: Any) -> jax.Array:
-    """What a user's function returned, a number or a vector of any sort, as an array."""
-    if isinstance(value, Vec2 | Vec3):
-        return value.array()
-    if isinstance(value, list | tuple):
-        return jnp.stack([jnp.asarray(x, dtype=float) for x in value])
-    return jnp.asarray(value, dtype=float)
 
 
 class Custom(Force):
@@ -377,12 +376,12 @@ class Custom(Force):
     def wrenches(self, *frames: AnyFrame, t: Any) -> list[Wrench]:
         def one(frames: Any, extra: Any) -> list[tuple[Any, Any]]:
             pairs = self.function(*frames, t, *extra)
-            return [(plain(force), plain(torque)) for force, torque in pairs]
+            return [(as_plain(force), as_plain(torque)) for force, torque in pairs]
 
         out = jax.vmap(one)(at_origins(frames, self.origins), self._extra())
         points = [None] * len(frames) if self.origins is None else self.origins
         parts = zip(frames, out, points, strict=True)
-        return [_world_wrench(frame, at, *pair) for frame, pair, at in parts]
+        return [world_wrench(frame, at, *pair) for frame, pair, at in parts]
 
     def potential(self, *frames: AnyFrame) -> Any:
         if self.energy is None:
@@ -392,7 +391,7 @@ class Custom(Force):
         return jax.vmap(lambda fs, extra: energy(*fs, *extra))(own, self._extra())
 
 
-def _world_wrench(frame: AnyFrame, at: Vector | None, force: Any, torque: Any) -> Wrench:
+def world_wrench(frame: AnyFrame, at: Vector | None, force: Any, torque: Any) -> Wrench:
     """The wrench of a force at the point `at`, or the centre of mass, and a torque; world axes."""
     planar = isinstance(frame, PlanarFrame)
     vec = Vec2 if planar else Vec3

@@ -106,9 +106,10 @@ class Gear(CarriedJoint):
                 first, second = (Fraction(n) for n in self.teeth)
             except (TypeError, ValueError, OverflowError):
                 first = second = Fraction(0)
-            if any(n < 1 or n.denominator != 1 for n in (first, second)):
+            if any(not 1 <= n <= 10**9 or n.denominator != 1 for n in (first, second)):
                 raise ModelError(
-                    f"{self.owner}: teeth={shown(self.teeth)} must be two positive whole numbers."
+                    f"{self.owner}: teeth={shown(self.teeth)} must be two positive whole numbers, "
+                    "10^9 at most."
                 )
             return first / second
         value = there.number("ratio", self.ratio)

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import _numbers
 from .._arguments import checked_call, choice
 from .._messages import shown
+from .shapes import Shape, as_shapes
 
 __all__ = [
     "MassProperties",
@@ -50,17 +51,20 @@ class MassProperties:
         mass: mass in kg.
         com: the centre of mass, shape (3,), in m.
         inertia: the inertia matrix about the *centre of mass*, shape (3, 3), in kg m².
+        shapes: what the solid looks like, for pictures only.
     """
 
     mass: float
     com: NDArray[np.float64]
     inertia: NDArray[np.float64]
+    shapes: tuple[Shape, ...] = ()
 
     def __post_init__(self) -> None:
         owner = "MassProperties"
         object.__setattr__(self, "mass", _non_negative(owner, "mass", self.mass))
         object.__setattr__(self, "com", _array(owner, "com", self.com, (3,)))
         object.__setattr__(self, "inertia", _array(owner, "inertia", self.inertia, (3, 3)))
+        object.__setattr__(self, "shapes", as_shapes(owner, self.shapes))
 
     def about(self, point: ArrayLike) -> NDArray[np.float64]:
         """The inertia matrix about another point, shape (3, 3), by the parallel-axis theorem."""
@@ -76,12 +80,14 @@ class MassProperties:
                 "hold); normalise it, for example by making it from a unit quaternion."
             )
         J = R @ self.inertia @ R.T
-        return MassProperties(self.mass, R @ self.com, 0.5 * (J + J.T))
+        shapes = tuple(shape.rotated(R) for shape in self.shapes)
+        return MassProperties(self.mass, R @ self.com, 0.5 * (J + J.T), shapes)
 
     def moved(self, offset: ArrayLike) -> MassProperties:
         """The same solid shifted by a vector, shape (3,)."""
         d = _array("MassProperties.moved", "offset", offset, (3,))
-        return MassProperties(self.mass, self.com + d, self.inertia)
+        shapes = tuple(shape.moved(d) for shape in self.shapes)
+        return MassProperties(self.mass, self.com + d, self.inertia, shapes)
 
     def __add__(self, other: MassProperties) -> MassProperties:
         """The two solids as one rigid body."""
@@ -110,7 +116,7 @@ def composite(*parts: MassProperties) -> MassProperties:
         )
     com = sum((part.mass * part.com for part in parts), np.zeros(3)) / mass
     inertia = sum((part.about(com) for part in parts), np.zeros((3, 3)))
-    return MassProperties(mass, com, inertia)
+    return MassProperties(mass, com, inertia, tuple(x for part in parts for x in part.shapes))
 
 
 # --- solids, each with its centre of mass at the origin ---------------------------------------
@@ -127,7 +133,8 @@ def box(
     edges = _array("box", "size", size, (3,))
     a, b, c = (_non_negative("box", "size", edge) for edge in edges)
     m = _mass_of("box", a * b * c, mass, density)
-    return _centred(m, m / 12 * np.array([b * b + c * c, a * a + c * c, a * a + b * b]))
+    moments = m / 12 * np.array([b * b + c * c, a * a + c * c, a * a + b * b])
+    return _centred(m, moments, Shape("box", size=edges))
 
 
 @checked_call
@@ -137,7 +144,7 @@ def sphere(
     """A solid ball. Give either `mass` in kg or `density` in kg/m³."""
     r = _non_negative("sphere", "radius", radius)
     m = _mass_of("sphere", 4 / 3 * np.pi * r * r * r, mass, density)
-    return _centred(m, np.full(3, 0.4 * m * r * r))
+    return _centred(m, np.full(3, 0.4 * m * r * r), Shape("sphere", radius=r))
 
 
 @checked_call
@@ -201,14 +208,16 @@ def rod(
     """
     l = _non_negative("rod", "length", length)
     m = _mass_of("rod", l, mass, line_density, density_name="line_density", content="length")
-    return _centred(m, _along("rod", axis, axial=0.0, transverse=m * l * l / 12))
+    moments = _along("rod", axis, axial=0.0, transverse=m * l * l / 12)
+    return _centred(m, moments, Shape("rod", length=l, axis=axis))
 
 
 @checked_call
 def point_mass(mass: float, *, at: ArrayLike = (0.0, 0.0, 0.0)) -> MassProperties:
     """A mass in kg concentrated at one point."""
     m = _non_negative("point_mass", "mass", mass)
-    return MassProperties(m, _array("point_mass", "at", at, (3,)), np.zeros((3, 3)))
+    where = _array("point_mass", "at", at, (3,))
+    return MassProperties(m, where, np.zeros((3, 3)), (Shape("point", position=where),))
 
 
 # --- the check of what a user gives -----------------------------------------------------------
@@ -309,13 +318,14 @@ def _annular(
         )
     m = _mass_of(solid, np.pi * (R - r) * (R + r) * l, mass, density)
     radii = R * R + r * r
-    return _centred(
-        m, _along(solid, axis, axial=m * radii / 2, transverse=m * (3 * radii + l * l) / 12)
-    )
+    moments = _along(solid, axis, axial=m * radii / 2, transverse=m * (3 * radii + l * l) / 12)
+    if hollow:
+        return _centred(m, moments, Shape("tube", radius=R, inner_radius=r, length=l, axis=axis))
+    return _centred(m, moments, Shape("cylinder", radius=R, length=l, axis=axis))
 
 
-def _centred(mass: float, moments: NDArray[np.float64]) -> MassProperties:
-    return MassProperties(mass, np.zeros(3), np.diag(moments))
+def _centred(mass: float, moments: NDArray[np.float64], shape: Shape) -> MassProperties:
+    return MassProperties(mass, np.zeros(3), np.diag(moments), (shape,))
 
 
 def _along(solid: str, axis: Axis, *, axial: float, transverse: float) -> NDArray[np.float64]:

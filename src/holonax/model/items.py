@@ -21,12 +21,13 @@ from .._arguments import checked_call
 from .._messages import listed, shown
 from .._numbers import is_traced
 from ..rotation import Vec2, Vec3
+from .shapes import Shape
 
 if TYPE_CHECKING:
     from .attachment import Attached, Attachment
 
 Kind = Literal["planar", "spatial"]
-Free = Literal["turn", "slide", "ball"]
+Free = Literal["turn", "slide", "ball", "glide"]
 
 
 class ModelError(ValueError):
@@ -47,6 +48,10 @@ class Item(ABC):
     kinds: ClassVar[tuple[Kind, ...]] = ("planar", "spatial")  # of bodies it is for
     free: ClassVar[tuple[Free, ...]] = ()  # what a joint leaves free
     discrete: ClassVar[tuple[str, ...]] = ()  # the fields that are no physical numbers
+    words: ClassVar[tuple[str, ...]] = ()  # the fields that hold names or words
+    functions: ClassVar[tuple[str, ...]] = ()  # those that hold functions, or texts of them
+    displayed: ClassVar[tuple[str, ...]] = ()  # the fields that are for pictures only
+    measures: ClassVar[tuple[str, ...]] = ()  # "turn", "slide", "length"; else what is left free
 
     name: str
 
@@ -96,6 +101,8 @@ class Item(ABC):
             return {key: self._listed(name, x) for key, x in value.items()}
         if isinstance(value, (np.ndarray, np.generic)):
             return value.tolist()
+        if isinstance(value, Shape):
+            return value.to_dict()
         if value is None or isinstance(value, (str, bool, int, float)):
             return value
         what = "a Python function" if callable(value) else f"{shown(value)}"
@@ -138,7 +145,7 @@ class Item(ABC):
             value = getattr(self, field.name)
             if field.default is dataclasses.MISSING and not field.kw_only:
                 words.append(_written(value))
-            elif not _is_default(field, value):
+            elif not _is_default(field, value) and field.name not in self.displayed:
                 words.append(f"{field.name}={_written(value)}")
         return f"{self.type}({', '.join(words)})"
 
@@ -183,6 +190,7 @@ class OnJoint(Connector):
     `needs` is what the joint must leave free, some of it; `verb` is what messages say.
     """
 
+    words: ClassVar[tuple[str, ...]] = ("joint",)
     needs: ClassVar[tuple[Free, ...]] = ()
     verb: ClassVar[str] = "act on"
 

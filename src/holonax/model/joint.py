@@ -21,6 +21,7 @@ import numpy as np
 from .._numbers import is_traced
 from ..rotation.vectors import Scalar
 from ..system.elements import Constraint
+from ..system.quantities import turned
 from .attachment import Attached, Attachment
 from .items import JointItem, ModelError, PointPair
 
@@ -115,8 +116,8 @@ _COLUMNS = {
 class Joint(JointItem):
     """A record with a residual: what vanishes, of the frames it connects.
 
-    `free` says what it leaves free at its point: to turn about its axis, to slide along it, or to
-    turn as a ball does. Drivers, damping and friction go by it.
+    `free` says what it leaves free at its point: to turn about its axis, to slide along it, to turn
+    as a ball does, or to glide in a plane. Drivers, damping and friction go by it.
     """
 
     residual: ClassVar[Callable[..., Any]]  # of spatial frames, or of both kinds
@@ -177,8 +178,7 @@ def wrapped(angle: Scalar) -> Scalar:
 
 def turn_between(a: Any, b: Any, e1: Any, e2: Any, f1: Any) -> Scalar:
     """The angle about e1 x e2 of body a that takes e1 to f1 of body b, between -pi and pi."""
-    f = b.A @ f1
-    return jnp.arctan2((a.A @ e2).dot(f), (a.A @ e1).dot(f))
+    return turned(a, b, e1=e1, e2=e2, f1=f1)
 
 
 def parallel(a: Any, b: Any, e1: Any, e2: Any, m: Any) -> tuple[Scalar, Scalar]:

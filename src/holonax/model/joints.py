@@ -221,6 +221,7 @@ class PlaneOnPlane(AxisJoint):
     """
 
     kinds = ("spatial",)
+    free = ("glide",)
 
     @staticmethod
     def residual(a: Any, b: Any, *, p: Any, q: Any, e1: Any, e2: Any, n: Any, m: Any) -> Any:
@@ -266,6 +267,8 @@ class Distance(PointJoint):
     distance unless given.
     """
 
+    measures = ("length",)
+
     _: KW_ONLY
     length: float | None = None
 
@@ -296,6 +299,7 @@ class PointOnLine(LineJoint):
     """
 
     kinds = ("spatial",)
+    free = ("slide",)
 
     @staticmethod
     def residual(a: Any, b: Any, *, p: Any, q: Any, e1: Any, e2: Any) -> Any:
@@ -310,6 +314,7 @@ class PointOnPlane(LineJoint):
     """
 
     kinds = ("spatial",)
+    free = ("glide",)
 
     @staticmethod
     def residual(a: Any, b: Any, *, p: Any, q: Any, n: Any) -> Any:

@@ -17,12 +17,24 @@ from ..system.assembly import BodySet
 from ..system.elements import Group, Indices, group_rows
 from ..system.frames import Frame, PlanarFrame
 from ..system.mechanism import JointPlaces, Mechanism
+from ..system.reaction_forces import SeeingGroup
 from ..system.signals import check_breaks
-from . import bodies, custom, drivers, force_items, gears, joints, nonholonomic, planar_joints
+from . import (
+    bodies,
+    custom,
+    drivers,
+    force_items,
+    gears,
+    joints,
+    nonholonomic,
+    outputs,
+    planar_joints,
+)
 from .analysis_methods import AnalysisMethods
 from .attachment import Attached, Attachment
 from .bodies import Body, BodyItem, Ground, ground_body, vector
 from .items import Connector, Item, JointItem, Kind, ModelError
+from .measured import measured
 from .origin import Origin, numbers_of
 from .units import check_lengths
 
@@ -83,6 +95,7 @@ class Model(AnalysisMethods):
         self._bodies: dict[str, Body] = {}
         self._joints: dict[str, Attached] = {}
         self._forces: dict[str, Attached] = {}
+        self._outputs: dict[str, outputs.AttachedOutput] = {}
         self.gravity = None if gravity is None else _gravity(gravity)
         self.breaks = check_breaks("Model", breaks)
 
@@ -122,6 +135,8 @@ class Model(AnalysisMethods):
     joint_damping = _adds(force_items.JointDamping)
     joint_friction = _adds(force_items.JointFriction)
     custom_force = _adds(force_items.CustomForce)
+
+    output = _adds(outputs.OutputItem)
 
     # -- what was said -----------------------------------------------------------------------
 
@@ -168,7 +183,8 @@ class Model(AnalysisMethods):
         elif isinstance(item, Connector):
             item = self._with_names(item)
             there = self._attachment(item)
-            found = self._joints if isinstance(item, JointItem) else self._forces
+            found: Any = self._joints if isinstance(item, JointItem) else self._forces
+            found = self._outputs if isinstance(item, outputs.OutputItem) else found
             found[name] = item.attach(there)
         self._items[name] = item
         return item
@@ -221,6 +237,14 @@ class Model(AnalysisMethods):
             out.add(changed.get(name, item))
         return out
 
+    def quantities(self) -> dict[str, str]:
+        """What can be asked of a state by name, with units: ``{"A.angle": "rad", ...}``.
+
+        A vector goes by its name, ``"crank.velocity"``, or by component, ``"crank.velocity.x"``.
+        Results know these and more, reactions and energies among them: `Result.quantities`.
+        """
+        return {name: x.unit for name, x in measured(self).items()}
+
     def to_dict(self) -> dict[str, Any]:
         """The model as a dictionary of strings, numbers and lists, from which `from_dict` makes
         the same again; exact, and fit for JSON. Functions cannot be in it."""
@@ -246,6 +270,15 @@ class Model(AnalysisMethods):
         for item in items:
             model.add(Item.from_dict(item))
         return model
+
+    def save(self, path: Any, *, run: Mapping[str, Any] | None = None) -> None:
+        """Write the model to a file that `holonax.load` reads, .toml or .json; see `io.save`.
+
+        `run` are settings of a run to be kept with it, such as ``{"t_end": 2.0}``.
+        """
+        from .. import io
+
+        io.save(self, path, run=run)
 
     # -- adding ------------------------------------------------------------------------------
 
@@ -387,12 +420,31 @@ class Model(AnalysisMethods):
             inertia=inertia[0] if planar else inertia,
             gravity=tuple(self._gravity(planar)),
             joints=joints,
-            forces=_grouped(self._forces.values(), index, frame),
+            forces=_grouped([x for x in self._forces.values() if not x.sees], index, frame),
             names=list(self._bodies),
             frame=frame,
             solver=solver,
             com=self._centres(),
+            seeing=self._seeing(index),
         )
+
+    def _seeing(self, index: dict[str, int]) -> list[SeeingGroup]:
+        """The forces that depend on reactions, those of one type stacked."""
+        groups = []
+        for parts in _alike(x for x in self._forces.values() if x.sees):
+            names, made, touched, sees = zip(*parts, strict=True)
+            places = range(len(sees[0]))
+            ends = [[_ends(self._joints[x[k]], index)[1] for x in sees] for k in places]
+            groups.append(
+                SeeingGroup(
+                    jax.tree.map(lambda *values: stacked(values), *made),
+                    _nodes(touched, index),
+                    names,
+                    tuple(tuple(x[k] for x in sees) for k in places),
+                    tuple(map(Indices.of, ends)),
+                )
+            )
+        return groups
 
     def _centres(self) -> Any:
         """The centres of mass in the bodies' coordinates; None where all are the origins."""
@@ -431,20 +483,30 @@ def _ends(attached: Attached, index: dict[str, int]) -> tuple[int, int]:
     return index[names[0]], index[names[min(1, len(names) - 1)]]
 
 
-def _grouped(attached: Any, index: dict[str, int], frame: type) -> list[Group]:
-    """Stack the elements of each type, in order of first appearance."""
-    found: dict[Any, list[tuple[str, Any, tuple[str, ...]]]] = {}
+def _alike(attached: Any) -> Iterator[list[tuple[str, Any, tuple[str, ...], tuple[str, ...]]]]:
+    """The elements of each type, in order of first appearance: name, element, bodies, and joints
+    whose reactions it depends on."""
+    found: dict[Any, list[Any]] = {}
     for one in attached:
         for element in one.elements:
             leaves, structure = jax.tree.flatten(element)
             shapes = tuple(np.shape(leaf) for leaf in leaves)
-            part = (one.item.name, element, one.bodies)
+            part = (one.item.name, element, one.bodies, one.sees)
             found.setdefault((structure, shapes, len(one.bodies)), []).append(part)
+    yield from found.values()
+
+
+def _nodes(touched: Any, index: dict[str, int]) -> tuple[Indices, ...]:
+    return tuple(Indices.of(index[x[k]] for x in touched) for k in range(len(touched[0])))
+
+
+def _grouped(attached: Any, index: dict[str, int], frame: type) -> list[Group]:
+    """Stack the elements of each type."""
     groups = []
-    for parts in found.values():
-        names, made, touched = zip(*parts, strict=True)
+    for parts in _alike(attached):
+        names, made, touched, _ = zip(*parts, strict=True)
         element = jax.tree.map(lambda *values: stacked(values), *made)
-        nodes = tuple(Indices.of(index[x[k]] for x in touched) for k in range(len(touched[0])))
+        nodes = _nodes(touched, index)
         rows = group_rows(made[0], frame, len(nodes))
         groups.append(Group(element, nodes, names, rows))
     return groups

@@ -12,7 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._numbers import as_array, is_traced
+from ..system.quantities import Quantity
 from .items import Item
+from .measured import measured
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +55,18 @@ class Origin:
             model.add(item)
         return model
 
+    @cached_property
+    def _own(self) -> Any:
+        """The model as it was described."""
+        return self._described()
+
+    def measured(self, numbers: Any) -> dict[str, Quantity]:
+        """Every named quantity of a state, with these numbers of the mechanism."""
+        model = self._own
+        if is_traced(numbers) or not np.array_equal(numbers, self.flat()):
+            model = model.with_parameters(self._whole(self.named(numbers)))
+        return measured(model)
+
     def flat(self) -> Any:
         """All numbers as one vector."""
         plain = lambda x: np.ravel(np.asarray(x, dtype=float))  # noqa: E731
@@ -75,9 +89,12 @@ class Origin:
 
     def system(self, values: Mapping[str, Any]) -> Any:
         """The mechanism with these numbers, all of them given."""
+        return self._described().with_parameters(self._whole(values)).system(solver=self.solver)
+
+    def _whole(self, values: Mapping[str, Any]) -> Any:
+        """Numbers by name as those of the records."""
         tree = jax.tree.structure(self._numbers)
-        whole = jax.tree.unflatten(tree, [values[name] for name in self._leaves])
-        return self._described().with_parameters(whole).system(solver=self.solver)
+        return jax.tree.unflatten(tree, [values[name] for name in self._leaves])
 
 
 def numbers_of(items: Iterable[Item]) -> dict[str, Any]:
@@ -93,7 +110,8 @@ def numbers_of(items: Iterable[Item]) -> dict[str, Any]:
 def _words(item: Item) -> tuple[Any, ...]:
     """What a record says besides numbers."""
     numbers = item.numbers()
-    said = ((f.name, getattr(item, f.name)) for f in fields(item) if f.name not in numbers)
+    aside = {*numbers, *item.displayed}
+    said = ((f.name, getattr(item, f.name)) for f in fields(item) if f.name not in aside)
     return tuple((name, x if _is_plain(x) else repr(x)) for name, x in said)
 
 

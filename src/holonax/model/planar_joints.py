@@ -14,6 +14,7 @@ from .._messages import explained, shown
 from .._numbers import is_traced
 from ..rotation import Vec2
 from .attachment import Attached, Attachment, triad
+from .expressions import function_of
 from .items import ModelError, record
 from .joint import Joint, Place, PointJoint, Residual, off_line
 
@@ -32,6 +33,7 @@ class PinInSlot(PointJoint):
 
     kinds = ("planar",)
     free = ("slide",)
+    measures = ("slide", "turn")
 
     _: KW_ONLY
     direction: Any = None
@@ -55,7 +57,7 @@ class PointOnCurve(Joint):
     **Arguments:**
 
     - `curve`: a function F(x, y) of the coordinates of `a` [m] that vanishes on the curve, smooth
-      and written with `jax.numpy`; its scale does not matter.
+      and written with `jax.numpy`, or an expression of x and y; its scale does not matter.
     - `at_b`: the point, in the coordinates of `b` [m].
 
     The residual is F / |grad F|, the distance from the curve to first order.
@@ -63,19 +65,21 @@ class PointOnCurve(Joint):
 
     touches: ClassVar[tuple[str, ...]] = ("a", "b")
     kinds = ("planar",)
+    functions: ClassVar[tuple[str, ...]] = ("curve",)
 
     a: Any
     b: Any
     _: KW_ONLY
-    curve: Callable[[Any, Any], Any]
+    curve: Callable[[Any, Any], Any] | str
     at_b: Any
 
     def attach(self, there: Attachment) -> Attached:
         q = there.vector("at_b", self.at_b)
         start = there.seen_from_first(q)
-        if not callable(self.curve) or not is_traced(start):
-            self._check(start)
-        known = {"q": there.arm(1, q), "curve": self.curve, "origin": None}
+        curve = function_of(self.owner, "curve", self.curve, ("x", "y"), None)
+        if not callable(curve) or not is_traced(start):
+            self._check(curve, start)
+        known = {"q": there.arm(1, q), "curve": curve, "origin": None}
         if there.bodies[0].com is not None:
             known["origin"] = there.arm(0, np.zeros(2))
         return there.attached([Residual.of(self.residual, known)], point=q)
@@ -86,15 +90,15 @@ class PointOnCurve(Joint):
         value, gradient = curve_gradient(curve, local)
         return (value / gradient.norm(),)
 
-    def _check(self, start: np.ndarray) -> None:
+    def _check(self, curve: Any, start: np.ndarray) -> None:
         """Evaluate the curve and its gradient where the point starts."""
-        if not callable(self.curve):
+        if not callable(curve):
             raise ModelError(
-                f"{self.owner}: curve={shown(self.curve)} is not a function. Give one of (x, y)."
+                f"{self.owner}: curve={shown(curve)} is not a function. Give one of (x, y)."
             )
         try:
             at = Vec2(*(jnp.asarray(x) for x in start))
-            value, gradient = curve_gradient(self.curve, at)
+            value, gradient = curve_gradient(curve, at)
             shape = np.shape(value)
         except Exception as error:
             raise ModelError(

@@ -14,7 +14,7 @@ from .._numbers import array
 from ..system.mechanism import Mechanism
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BodyMotion:
     """The motion of one body over time: of the origin of its coordinates, and of its axes.
 
@@ -33,6 +33,11 @@ class BodyMotion:
     rotation: np.ndarray | None = None
     com: np.ndarray | None = None
 
+    def __repr__(self) -> str:
+        turning = "angle" if self.rotation is None else "rotation"
+        known = f"position, {turning}, velocity, angular_velocity, their accelerations, point(...)"
+        return f"<motion of a body at {len(self.position)} states: {known}>"
+
     @cached_property
     def acceleration(self) -> np.ndarray:
         """Of the origin, as `velocity`."""
@@ -47,7 +52,7 @@ class BodyMotion:
 
     def point(self, local: Any) -> np.ndarray:
         """World position over time of a point given in the body's coordinates."""
-        local = np.asarray(local, dtype=float)
+        local = array("point", "local", local)
         if local.shape != self.position.shape[1:]:
             raise ValueError(
                 f"point: {shown(local.tolist())} must be a point of {self.position.shape[1]} "

@@ -18,7 +18,8 @@ from ..system.evaluation import evaluated
 from ..system.held import HeldSystem
 from ..system.mechanism import Mechanism
 from .interpolation import accelerations, interpolate
-from .motion import body_motion, total_momentum
+from .motion import BodyMotion, body_motion, total_momentum
+from .named import ForceHistory, JointHistory, Registry, force_history, joint_history
 from .reactions import Reaction, reaction
 from .states import Leg, Occurrence, States
 from .work import work
@@ -380,6 +381,35 @@ class Result:
         """The motion of the body `name`."""
         mechanism = self._mechanism("the motion of a body")
         return body_motion(mechanism, name, self.q, self.v, lambda: self.a)
+
+    def body(self, name: str) -> BodyMotion:
+        """The motion of the body `name`, as ``result["crank"]``."""
+        return self[name]
+
+    def joint(self, name: str) -> JointHistory:
+        """What a joint or driver did: its `angle`, `rate`, `slide`, `reaction`, ..., over time."""
+        return joint_history(self._named, self._mechanism("a joint"), name)
+
+    def force(self, name: str) -> ForceHistory:
+        """What a force did: its `length`, `rate`, `force`, `torque`, `power`, over time."""
+        return force_history(self._named, self._mechanism("a force"), name)
+
+    def quantity(self, name: str) -> np.ndarray:
+        """Any quantity by its name, over time: (n,), or (n, components) for a vector.
+
+        ``"crank.position"``, ``"crank.velocity.x"``, ``"A.angle"``, ``"spring.force"``,
+        ``"A.reaction.force"``, ``"energy.total"``, or the name of an output; `quantities` lists
+        them. Angles go on over turns.
+        """
+        return self._named.values("quantity", name)
+
+    def quantities(self) -> dict[str, str]:
+        """The names that `quantity` knows, each with its unit."""
+        return self._named.units()
+
+    @cached_property
+    def _named(self) -> Registry:
+        return Registry(self)
 
     def reaction(self, joint: str, axes: Literal["world", "joint"] = "world") -> Reaction:
         """Force [N] and torque [N m] that the joint applies to its second body, over time.

@@ -1,5 +1,7 @@
 """Vectors and rotation matrices as component tuples.
 
+Wherever one vector is expected, a tuple, list or array of its components will do.
+
 `Vec3(x, y, z)` holds three scalars, or three arrays over many bodies; `Axes3(x, y, z)` is a
 rotation matrix stored as its three columns, the body's axes seen from the world, so that
 `A @ s` takes a body-fixed vector to the world and `A.T @ w` goes back.
@@ -15,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._messages import shown
 from .._numbers import as_array, namespace
 
 Scalar = Any  # a float, or an array over many bodies
@@ -27,6 +30,18 @@ def _array(values: Any) -> Any:
     return np.asarray(values)
 
 
+def _components(values: Any, size: int) -> Any:
+    """The entries along the last axis, which has to have so many."""
+    if not isinstance(values, Vec2 | Vec3):
+        values = _array(values)
+        if values.ndim and values.shape[-1] == size:
+            return (values[..., k] for k in range(size))
+    raise ValueError(
+        f"Vec{size}: {shown(values)} is not a vector of {size} components. Give a Vec{size}, or a "
+        f"tuple, list or array of {size} numbers."
+    )
+
+
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Vec2:
@@ -35,11 +50,20 @@ class Vec2:
     x: Scalar
     y: Scalar
 
-    def __add__(self, other: Vec2) -> Vec2:
+    __array_ufunc__ = None  # so that an array on the left leaves the operation to us
+
+    def __add__(self, other: Any) -> Vec2:
+        other = Vec2.of(other)
         return Vec2(self.x + other.x, self.y + other.y)
 
-    def __sub__(self, other: Vec2) -> Vec2:
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Vec2:
+        other = Vec2.of(other)
         return Vec2(self.x - other.x, self.y - other.y)
+
+    def __rsub__(self, other: Any) -> Vec2:
+        return Vec2.of(other) - self
 
     def __neg__(self) -> Vec2:
         return Vec2(-self.x, -self.y)
@@ -55,12 +79,17 @@ class Vec2:
     def __iter__(self) -> Iterator[Scalar]:
         return iter((self.x, self.y))
 
-    def dot(self, other: Vec2) -> Scalar:
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.stack(np.broadcast_arrays(*self), axis=-1).astype(dtype or float)
+
+    def dot(self, other: Any) -> Scalar:
         """Scalar product."""
+        other = Vec2.of(other)
         return self.x * other.x + self.y * other.y
 
-    def cross(self, other: Vec2) -> Scalar:
+    def cross(self, other: Any) -> Scalar:
         """The component normal to the plane of the vector product."""
+        other = Vec2.of(other)
         return self.x * other.y - self.y * other.x
 
     def turned(self) -> Vec2:
@@ -77,9 +106,10 @@ class Vec2:
 
     @staticmethod
     def of(values: Any) -> Vec2:
-        """From anything with two entries along its last axis."""
-        values = _array(values)
-        return Vec2(values[..., 0], values[..., 1])
+        """From anything with two entries along its last axis; a `Vec2` stays what it is."""
+        if isinstance(values, Vec2):
+            return values
+        return Vec2(*_components(values, 2))
 
 
 @jax.tree_util.register_dataclass
@@ -91,11 +121,20 @@ class Vec3:
     y: Scalar
     z: Scalar
 
-    def __add__(self, other: Vec3) -> Vec3:
+    __array_ufunc__ = None  # so that an array on the left leaves the operation to us
+
+    def __add__(self, other: Any) -> Vec3:
+        other = Vec3.of(other)
         return Vec3(self.x + other.x, self.y + other.y, self.z + other.z)
 
-    def __sub__(self, other: Vec3) -> Vec3:
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Vec3:
+        other = Vec3.of(other)
         return Vec3(self.x - other.x, self.y - other.y, self.z - other.z)
+
+    def __rsub__(self, other: Any) -> Vec3:
+        return Vec3.of(other) - self
 
     def __neg__(self) -> Vec3:
         return Vec3(-self.x, -self.y, -self.z)
@@ -111,12 +150,17 @@ class Vec3:
     def __iter__(self) -> Iterator[Scalar]:
         return iter((self.x, self.y, self.z))
 
-    def dot(self, other: Vec3) -> Scalar:
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.stack(np.broadcast_arrays(*self), axis=-1).astype(dtype or float)
+
+    def dot(self, other: Any) -> Scalar:
         """Scalar product."""
+        other = Vec3.of(other)
         return self.x * other.x + self.y * other.y + self.z * other.z
 
-    def cross(self, other: Vec3) -> Vec3:
+    def cross(self, other: Any) -> Vec3:
         """Vector product."""
+        other = Vec3.of(other)
         return Vec3(
             self.y * other.z - self.z * other.y,
             self.z * other.x - self.x * other.z,
@@ -133,9 +177,10 @@ class Vec3:
 
     @staticmethod
     def of(values: Any) -> Vec3:
-        """From anything with three entries along its last axis."""
-        values = _array(values)
-        return Vec3(values[..., 0], values[..., 1], values[..., 2])
+        """From anything with three entries along its last axis; a `Vec3` stays what it is."""
+        if isinstance(values, Vec3):
+            return values
+        return Vec3(*_components(values, 3))
 
 
 @jax.tree_util.register_dataclass
@@ -146,7 +191,8 @@ class Axes2:
     c: Scalar
     s: Scalar
 
-    def __matmul__(self, body: Vec2) -> Vec2:
+    def __matmul__(self, body: Any) -> Vec2:
+        body = Vec2.of(body)
         return Vec2(self.c * body.x - self.s * body.y, self.s * body.x + self.c * body.y)
 
     @property
@@ -168,7 +214,8 @@ class Axes3:
     y: Vec3
     z: Vec3
 
-    def __matmul__(self, body: Vec3) -> Vec3:
+    def __matmul__(self, body: Any) -> Vec3:
+        body = Vec3.of(body)
         return self.x * body.x + self.y * body.y + self.z * body.z
 
     @property

@@ -124,6 +124,10 @@ class EqualSteps(eqx.Module):
         """Where the first step from `t` ends."""
         return self._next(t), None
 
+    def onwards(self, t: Array, state: None) -> Array:
+        """Where the next step from `t` ends, for knots other than those it was judged by."""
+        return self._next(t)
+
     def _next(self, t: Array) -> Array:
         start, end = interval(self.knots, t)
         n = jnp.maximum(jnp.ceil((end - start) / self.dt * (1 - 1e-9)), 1.0)
@@ -222,6 +226,10 @@ class ErrorControl(eqx.Module):
         h = jnp.clip(h, self.control.dt_min, self.control.dt_max)
         state = ControlState(jnp.asarray(1e-4, dtype=float), h, jnp.asarray(False))
         return self._end(t, h), state
+
+    def onwards(self, t: Array, state: ControlState) -> Array:
+        """Where the next step from `t` ends, for knots other than those it was judged by."""
+        return self._end(t, state.free)
 
     def _end(self, t: Array, step: Array) -> Array:
         """When a step from `t` ends: at the next knot, or halfway if little would remain."""

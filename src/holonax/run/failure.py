@@ -16,6 +16,8 @@ from ..start.diagnosis import DENSE_LIMIT, picked
 from ..system.base import System
 from ..system.evaluation import Evaluation, evaluated
 from ..system.held import HeldSystem
+from ..system.places import translations
+from ..system.reaction_forces import unsolved
 from .auto import linearised
 from .jumps import jumps_between
 from .status import Failure
@@ -128,6 +130,8 @@ def _not_finite(system: System, q: Any, v: Any, t: float, ahead: Any) -> Reason 
     """A force or constraint that has no value here, or an increment of position ahead."""
     here = evaluated(system, t, q, v, step=ahead, dense=np.shape(v)[0] <= DENSE_LIMIT)
     values = here.g, here.rate, here.gamma, here.force
+    if system.has_reaction_forces:
+        values = (*values, here.a)
     if all(np.all(np.isfinite(x)) for x in values):
         return None
     forces = system.non_finite_forces(here.q, v, t)
@@ -158,7 +162,7 @@ def _not_finite(system: System, q: Any, v: Any, t: float, ahead: Any) -> Reason 
             f"the forces on {listed(bodies, 4)} are not finite near this time",
             "Look at the functions of the forces that act there",
         )
-    return None
+    return Reason("singular", *unsolved(system))
 
 
 def _independence(system: System, q: Any, v: Any, t: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -303,4 +307,55 @@ def broken(system: System, leg: Any, t: float, q: Any, v: Any) -> str:
         f"but {name!r} does not hold there: it is off by {g[worst]:.3g}, which no step of the "
         "method explains. Take shorter steps or a method that projects (PostStabilized), and look "
         "for a jump in what the constraint is given"
+    )
+
+
+def torn(legs: Any, leg: np.ndarray, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> str:
+    """Where a coordinate has moved within one step by what its velocity does not explain; "" if
+    none has. `t`, `q`, `v` are the states after all steps, and `leg` says to which of `legs` each
+    belongs.
+
+    A method that projects follows a constraint that jumps with the configuration, and what it
+    arrives at satisfies every equation but q' = v. Steps are allowed to be long: what a body does
+    in a step may differ from its mean velocity by all that its velocities amount to.
+    """
+    if not all(x.formulation.drift_orders(x.integrator)[0] for x in legs):
+        return ""  # penalties are as soft as they were made
+    system = legs[0].system
+    system = system.base if isinstance(system, HeldSystem) else system
+    places = translations(system)
+    if not places and q.shape[1] != v.shape[1]:
+        return ""  # rates of coordinates that are no velocities
+    at = np.concatenate(places) if places else np.arange(v.shape[1])
+    x, rate, h = q[:, at], v[:, at], np.diff(t)[:, None]
+    if t.size < 3 or not at.size:
+        return ""
+    sizes = system.typical_sizes(q[0])
+    usual = np.ones(at.size) if sizes is None else np.asarray(sizes)[at]
+    change = np.abs(np.diff(x, axis=0) - 0.5 * h * (rate[1:] + rate[:-1]))
+    speed = np.maximum(np.abs(rate[1:]), np.abs(rate[:-1]))
+    around = np.maximum(np.pad(speed, ((1, 0), (0, 0)))[:-1], np.pad(speed, ((0, 1), (0, 0)))[1:])
+    reach = h * np.max(np.maximum(speed, around), axis=1, keepdims=True)
+    found = (h > 0) & (change > reach + _BROKEN * usual)
+    if np.any(found):
+        k = int(np.argmax(np.any(found, axis=1)))
+        i = int(np.argmax(change[k] / usual))
+        why = "which its velocity does not explain"
+    else:
+        # one whose velocities follow from displacements has arrived there by a velocity that the
+        # constraint does not allow
+        shaken = np.where(h > 0, h * np.abs(np.diff(rate, axis=0)), 0.0) / usual
+        k, i = np.unravel_index(int(np.argmax(shaken)), shaken.shape)
+        if not shaken[k, i] > _BROKEN:
+            return ""
+        here = evaluated(legs[leg[k + 1]].system, t[k + 1], q[k + 1], v[k + 1])
+        off = float(h[k, 0]) * np.max(np.abs(here.rate), initial=0.0)
+        if not off > _BROKEN * float(np.max(usual)):
+            return ""
+        why = "by a velocity that the constraints do not allow"
+    name = system.coordinate_names(q.shape[1])[at[i]]
+    return (
+        f"but between t = {t[k]:.6g} s and {t[k + 1]:.6g} s {name} has moved by "
+        f"{x[k + 1, i] - x[k, i]:.3g}, {why}: a constraint jumps there. Look for a branch in what "
+        "the constraint is computed from, or take shorter steps"
     )

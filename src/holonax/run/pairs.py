@@ -10,7 +10,7 @@ from typing import Any
 from .. import formulation as formulations
 from .. import integrator as integrators
 from .._arguments import checked_call
-from .._messages import shown
+from .._messages import listed, shown
 from ..formulation import Formulation
 from ..integrator import Integrator
 
@@ -61,6 +61,26 @@ def check_pair(formulation: Any, integrator: Any) -> None:
         f"{type(integrator).__name__} cannot integrate {type(formulation).__name__}: {reason}. "
         f"Legal integrators: {', '.join(legal) or 'none'}; "
         f"use {'one of these' if legal else 'another formulation'}."
+    )
+
+
+def check_reaction_forces(owner: str, system: Any, formulation: Any, integrator: Any) -> None:
+    """Refuse a pair that does not solve for forces that depend on reactions, where there are."""
+    if not system.has_reaction_forces:
+        return
+    method = type(integrator).__name__
+    if method in formulation.own_steps:  # in which multipliers are eliminated
+        refused = f"{type(formulation).__name__} with {method}"
+    elif not formulation.takes_reaction_forces:
+        refused = type(formulation).__name__
+    elif not integrator.takes_reaction_forces:
+        refused = method
+    else:
+        return
+    raise ValueError(
+        f"{owner}: {listed(system.reaction_force_names(), 4)} depends on reactions, for which "
+        f"{refused} does not solve. Use Index3, Index2, GGL or Overdetermined with an implicit "
+        "integrator, or PostStabilized with any."
     )
 
 

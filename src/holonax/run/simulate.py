@@ -28,8 +28,8 @@ from .auto import RTOL, drive, new_auto
 from .control import StepControl, Tolerance
 from .driver import Outcome, Run, follow, new_run
 from .events import Event, as_events, check_events
-from .failure import broken, explain, explain_event
-from .pairs import check_pair, default_integrator, is_legal
+from .failure import broken, explain, explain_event, torn
+from .pairs import check_pair, check_reaction_forces, default_integrator, is_legal
 from .request import Progress, Request
 from .scale import absolute, described
 from .storage import Folder, Storage, checked_path, load
@@ -140,6 +140,7 @@ def simulate(
         explicit = rtol is not None and is_legal(formulation, _usual()[1])
         integrator = _usual()[1] if explicit else default_integrator(formulation)
     check_pair(formulation, integrator)
+    check_reaction_forces("simulate", system, formulation, integrator)
     t_end = finite_number("simulate", "t_end", t_end)
     rtol = _tolerance(integrator, dt, rtol, atol, control)
     step = finite_number("simulate", "dt", 1.0 if dt is None else dt, positive=True)
@@ -184,7 +185,8 @@ def simulate(
         run.auto = new_auto(run, rtol)
     if storage is not None:
         run.limit, run.brief = _FEW, True
-        storage.begin(run, (formulation, integrator), {**given, "events": request.events})
+        given["events"] = as_events("simulate", events)
+        storage.begin(run, (formulation, integrator), given)
     return _completed(run, formulation, integrator, storage)
 
 
@@ -334,6 +336,9 @@ def _result(run: Run, outcome: Outcome, storage: Storage | None) -> Result:
         status, message = _failure(run, outcome)
     elif success and run.states.legs:
         wrong = broken(run.system, run.states.legs[-1], run.t, run.q, run.v)
+        if not wrong and request.every == 1 and request.times is None and storage is None:
+            at = arrays["t"] if ticks is None else ticks
+            wrong = torn(arrays["legs"], arrays["leg"], at, arrays["q"], arrays["v"])
         if wrong:
             status, success, message = "drift", False, f"{message}, {wrong}"
     if storage is not None and storage.full and outcome.kind == "interrupt":

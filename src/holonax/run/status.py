@@ -15,7 +15,7 @@ class Failure(enum.IntEnum):
     """Why a run cannot go on, each with a sentence that says what happened.
 
     Of a step: `NOT_FINITE` to `TOO_SMALL`. Of an event, whose name goes before the sentence: those
-    that begin with `EVENT`.
+    that begin with `EVENT`. Of one run of an ensemble: those from `NOT_ASSEMBLED` on.
     """
 
     NONE = 0, "all is well"
@@ -38,6 +38,9 @@ class Failure(enum.IntEnum):
     )
     EVENT_NOT_FINITE = 10, "has a function that is not finite (NaN or infinity) there"
     TOO_SMALL = 11, "the error control asked for a step too small for the time to notice"
+    NOT_ASSEMBLED = 12, "the mechanism cannot be assembled at the start"
+    TOO_MANY = 13, "more steps than max_steps were needed"
+    INTERRUPTED = 14, "it was interrupted before its end"
 
     sentence: str
 

@@ -30,7 +30,7 @@ from ..start.consistent import Start
 from ..system.base import System, check_system
 from .control import StepControl
 from .loop import Loop, LoopState, Settings, Setup, begun
-from .pairs import check_pair, default_integrator, is_legal
+from .pairs import check_pair, check_reaction_forces, default_integrator, is_legal
 
 Adjoint = Literal["reverse", "forward"]
 
@@ -100,6 +100,7 @@ def trajectory(
         )
     dt, rtol, atol = _checked(dt, rtol, atol)
     formulation, integrator = _pair(formulation, integrator, dt, rtol)
+    check_reaction_forces("trajectory", system, formulation, integrator)
     if isinstance(start, Start) and start.redundant:
         system = system.with_redundant_constraints()
     control = None if rtol is None else StepControl(dt_max=np.inf)

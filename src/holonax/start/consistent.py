@@ -24,6 +24,7 @@ from .._numbers import finite_number
 from ..system.base import Array, System, check_system
 from ..system.dense import smallest_multipliers
 from ..system.evaluation import Evaluation, evaluated
+from ..system.reaction_forces import unsolved
 from .described import changed_velocities, given_velocities, moved_positions, warn
 from .diagnosis import (
     DENSE_LIMIT,
@@ -319,6 +320,9 @@ def _check_accelerations(
         if forces:
             raise ValueError(f"{listed(forces, 4)} is not finite at the start. {_ELSEWHERE}")
         _check_finite(system, "second derivative", rows, here.gamma)
+        if system.has_reaction_forces:
+            what, advice = unsolved(system)
+            raise ConstraintError(f"At the start {what}. {advice}.")
         raise ConstraintError(
             "The accelerations at the start are not finite, though masses, forces and constraints "
             "are. Look for a singular configuration with hx.diagnose."
@@ -483,7 +487,7 @@ def _large_start(system: System, q: Array, v: Array, t: Array, tol: Array) -> _L
     rate = factor.apply(guess)
     left = factor.apply(guess - factor.correct(rate))
     v = jax.lax.fori_loop(0, 2, lambda _, v: v - factor.correct(system.constraint_rate(q, v, t)), v)
-    a, lam = factor.solve(system.force(q, v, t), system.gamma(q, v, t))
+    a, lam = system.at(q, t).accelerations(v, factor=factor)
     probe = largest(left) / jnp.maximum(1.0, largest(rate))
     return _LargeStart(q, v, a, lam, first, last, probe)
 

@@ -135,13 +135,18 @@ def _nearby_rank(system: System, q: Any, t: float, jacobian: np.ndarray) -> int:
 
 
 @checked_call
-def diagnose(system: System, q: Any, t: float = 0.0) -> Diagnosis:
-    """Mobility, redundant rows and singularity of `system` at the configuration `q`.
+def diagnose(system: System, q: Any, t: float | None = None) -> Diagnosis:
+    """Mobility, redundant rows and singularity of `system` at a start, or the configuration `q` at
+    the time `t` [s].
 
-    `q` should satisfy the constraints (see `consistent`). Costs a singular value decomposition of
-    the dense Jacobian; meant for systems of up to some hundreds of coordinates.
+    `q` should satisfy the constraints (see `consistent`), as that of a start does. Costs a singular
+    value decomposition of the dense Jacobian; meant for systems of up to some hundreds of
+    coordinates.
     """
     check_system("diagnose", system)
+    start, q = q, getattr(q, "q", q)
+    if t is None:
+        t = getattr(start, "t", 0.0)
     t = finite_number("diagnose", "t", t)
     q = as_vector("q", q)
     system.velocity_size(int(q.shape[0]))  # refuses a wrong length

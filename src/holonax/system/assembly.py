@@ -24,6 +24,7 @@ from .base import Array, ConstraintFactor, Metric, Rows
 from .blocks import BlockConstraintFactor, BlockPlan
 from .elements import Group, Indices, Scatter, take
 from .frames import PlanarFrame
+from .reaction_forces import SeeingGroup
 from .tangent import TangentPlan
 
 
@@ -46,6 +47,7 @@ class BodySet(eqx.Module):
     plans: dict[str, BlockPlan]
     tangent: TangentPlan | None
     com: Array | None = None
+    seeing: tuple[SeeingGroup, ...] = ()
 
     @staticmethod
     def of(
@@ -59,6 +61,7 @@ class BodySet(eqx.Module):
         frame: type,
         solver: str = "auto",
         com: Array | None = None,
+        seeing: Sequence[SeeingGroup] = (),
     ) -> BodySet:
         """Bodies with their elements; `solver` is "auto", "dense" or "block"."""
         holonomic = [g for g in joints if g.is_holonomic]
@@ -78,6 +81,7 @@ class BodySet(eqx.Module):
             plans,
             tangent,
             com,
+            tuple(seeing),
         )
 
     @property
@@ -112,6 +116,7 @@ class BodySet(eqx.Module):
             frame=self.frame,
             solver="dense" if self.tangent is None else "auto" if self.tangent.quick else "block",
             com=self.com,
+            seeing=self.seeing,
         )
 
     # -- state -------------------------------------------------------------------------------
@@ -204,6 +209,18 @@ class BodySet(eqx.Module):
         for group in self.forces:
             local = group.wrenches(group.frames(frames), t)
             total = total + self.scatter(group.nodes, [jnp.stack(parts) for parts in local])
+        return total.ravel()
+
+    def reaction_force(self, q: Array, v: Array, t: Array, lam: Array) -> Array:
+        """Forces that depend on the reactions of joints."""
+        return _reaction_force(self, q, v, t, lam)
+
+    def _reaction_force(self, q: Array, v: Array, t: Array, lam: Array) -> Array:
+        frames, parts = self.frames(q, v), self.split(lam, "all")
+        total = jnp.zeros((self.dof, self.n))
+        for group in self.seeing:
+            local = group.wrenches(frames, t, self.joints, parts)
+            total = total + self.scatter(group.nodes, local)
         return total.ravel()
 
     def potential_energy(self, q: Array) -> Array:
@@ -320,6 +337,11 @@ class BodySet(eqx.Module):
 @jax.jit
 def _force(bodies: BodySet, q: Array, v: Array, t: Array) -> Array:
     return bodies._force(q, v, t)
+
+
+@jax.jit
+def _reaction_force(bodies: BodySet, q: Array, v: Array, t: Array, lam: Array) -> Array:
+    return bodies._reaction_force(q, v, t, lam)
 
 
 @partial(jax.jit, static_argnums=(0, 1))

@@ -1,7 +1,7 @@
 """What the mathematics sees of a mechanism: pure functions of (q, v, t).
 
     q' = N(q) v
-    M(q) v' = f(q, v, t) - G(q, t)^T lam - A(q, t)^T mu
+    M(q) v' = f(q, v, t) + r(q, v, t, lam, mu) - G(q, t)^T lam - A(q, t)^T mu
     0 = g(q, t),   g' = G v + g_t,   g'' = G v' - gamma
     0 = A(q, t) v + b(q, t)                                  (non-holonomic)
 
@@ -20,6 +20,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from .reaction_forces import accelerations
 
 Array = jax.Array
 Metric = Literal["mass", "identity"]
@@ -79,10 +81,15 @@ class Configuration:
         """The saddle-point solver; see `System.factor`."""
         return self.system.factor(self.q, self.t, metric=metric, rows=rows, shift=shift)
 
-    def accelerations(self, v: Array) -> tuple[Array, Array]:
-        """(v', lam) that satisfy the equations of motion and g'' = 0."""
+    def accelerations(
+        self, v: Array, gamma: Array | None = None, factor: ConstraintFactor | None = None
+    ) -> tuple[Array, Array]:
+        """(v', lam) that satisfy the equations of motion and G v' = `gamma`, that of g'' = 0 unless
+        given; with a `factor` that is known already."""
         system, q, t = self.system, self.q, self.t
-        return self.factor().solve(system.force(q, v, t), system.gamma(q, v, t))
+        gamma = system.gamma(q, v, t) if gamma is None else gamma
+        factor = self.factor() if factor is None else factor
+        return accelerations(system, factor, q, v, t, gamma)
 
 
 class System(eqx.Module):
@@ -194,6 +201,23 @@ class System(eqx.Module):
     def force(self, q: Array, v: Array, t: Array) -> Array:
         """f(q, v, t): applied and velocity-dependent inertia forces."""
 
+    @property
+    def has_reaction_forces(self) -> bool:
+        """Whether some forces depend on multipliers; see `reaction_forces.py`."""
+        return False
+
+    def reaction_force(self, q: Array, v: Array, t: Array, lam: Array) -> Array:
+        """r(q, v, t, lam): forces that depend on multipliers, to be added to f."""
+        return jnp.zeros_like(v)
+
+    def seen_rows(self, rows: int) -> Any:
+        """Which of the multipliers they depend on, as `Indices`."""
+        return ()
+
+    def reaction_force_names(self) -> list[str]:
+        """What messages call them."""
+        return []
+
     @abc.abstractmethod
     def potential_energy(self, q: Array) -> Array:
         """Energy of gravity, springs and whatever else declares one [J]."""
@@ -283,6 +307,35 @@ class System(eqx.Module):
     @abc.abstractmethod
     def has_nonholonomic_constraints(self) -> bool:
         """Whether some rows are of velocity level only."""
+
+    @property
+    def position_size(self) -> int | None:
+        """The number of position coordinates; None where only a start tells."""
+        return None
+
+    # -- for other solvers ---------------------------------------------------------------
+
+    def as_ode(self, *, alpha: float = 0.0, beta: float = 0.0, start: Any = None) -> Any:
+        """The equations as y' = f(t, y) with y = (q, v), for SciPy, diffrax and other solvers; see
+        `holonax.system.equations.OdeEquations`.
+
+        `alpha` and `beta` [1/s] are Baumgarte's gains against drift. A `start` is needed where the
+        system does not say how many coordinates it has (functions).
+        """
+        from .equations import ode_of
+
+        return ode_of(self, alpha, beta, start)
+
+    def as_dae(self, index: Literal[1, 2, 3, "GGL"] = 3, *, start: Any = None) -> Any:
+        """The equations as 0 = F(t, y, y') with y = (q, v, lam), for SUNDIALS' IDA, scipy-dae and
+        other solvers; see `holonax.system.equations.DaeEquations`.
+
+        `index` says which form of the constraints is solved: 3 for g = 0, 2 for g' = 0, 1 for
+        g'' = 0, or ``"GGL"`` for g = 0 and g' = 0 together. `start` as for `as_ode`.
+        """
+        from .equations import dae_of
+
+        return dae_of(self, index, start)
 
     # -- derived -------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ class Evaluation(NamedTuple):
 def _one(system: System, dense: Any, t: Array, q: Array, step: Array, v: Array) -> Evaluation:
     q = system.normalize(system.retract(q, step))
     force, gamma = system.force(q, v, t), system.gamma(q, v, t)
-    a, lam = system.at(q, t).factor().solve(force, gamma)
+    a, lam = system.at(q, t).accelerations(v, gamma)
     along = system.qdot(q, v), a
     return Evaluation(
         q=q,

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._numbers import namespace
 from ..rotation import Axes2, Axes3, Vec2, Vec3, quaternion_rate, quaternion_rotated
 from ..rotation.quaternion import (
     quaternion_axes,
@@ -43,15 +44,15 @@ class Frame:
     coordinate_labels: ClassVar[tuple[str, ...]] = ("x", "y", "z", "e0", "e1", "e2", "e3")
     velocity_labels: ClassVar[tuple[str, ...]] = ("x", "y", "z", "rx", "ry", "rz")
 
-    def point(self, s: Vec3) -> Vec3:
+    def point(self, s: Any) -> Vec3:
         """World position of the body-fixed point `s`."""
         return self.r + self.A @ s
 
-    def velocity(self, s: Vec3) -> Vec3:
+    def velocity(self, s: Any) -> Vec3:
         """World velocity of the body-fixed point `s`."""
         return self.v + self.A @ self.w.cross(s)
 
-    def at(self, s: Vec3) -> Frame:
+    def at(self, s: Any) -> Frame:
         """The frame with the same axes whose origin is the body-fixed point `s`."""
         return replace(self, r=self.point(s), v=self.velocity(s))
 
@@ -60,9 +61,9 @@ class Frame:
         """Angular velocity in world axes."""
         return self.A @ self.w
 
-    def load(self, force: Vec3, at: Vec3) -> tuple[Vec3, Vec3]:
+    def load(self, force: Any, at: Any) -> tuple[Vec3, Vec3]:
         """The wrench (force in world axes, torque in body axes) of a world force at point `at`."""
-        return force, at.cross(self.A.T @ force)
+        return Vec3.of(force), Vec3.of(at).cross(self.A.T @ force)
 
     def couple(self, torque: Vec3) -> tuple[Vec3, Vec3]:
         """The wrench of a torque given in world axes."""
@@ -202,15 +203,15 @@ class PlanarFrame:
     coordinate_labels: ClassVar[tuple[str, ...]] = ("x", "y", "angle")
     velocity_labels: ClassVar[tuple[str, ...]] = ("x", "y", "angle")
 
-    def point(self, s: Vec2) -> Vec2:
+    def point(self, s: Any) -> Vec2:
         """World position of the body-fixed point `s`."""
         return self.r + self.A @ s
 
-    def velocity(self, s: Vec2) -> Vec2:
+    def velocity(self, s: Any) -> Vec2:
         """World velocity of the body-fixed point `s`."""
         return self.v + (self.A @ s).turned() * self.w
 
-    def at(self, s: Vec2) -> PlanarFrame:
+    def at(self, s: Any) -> PlanarFrame:
         """The frame with the same axes whose origin is the body-fixed point `s`."""
         return replace(self, r=self.point(s), v=self.velocity(s))
 
@@ -219,9 +220,9 @@ class PlanarFrame:
         """Angular velocity."""
         return self.w
 
-    def load(self, force: Vec2, at: Vec2) -> tuple[Vec2, Scalar]:
+    def load(self, force: Any, at: Any) -> tuple[Vec2, Scalar]:
         """The wrench (force, torque) of a world force at the body-fixed point `at`."""
-        return force, (self.A @ at).cross(force)
+        return Vec2.of(force), (self.A @ at).cross(force)
 
     def couple(self, torque: Scalar) -> tuple[Vec2, Scalar]:
         """The wrench of a torque."""
@@ -298,7 +299,8 @@ class PlanarFrame:
     @staticmethod
     def from_state(q: Any, v: Any) -> PlanarFrame:
         """From q (3, n) and v (3, n), rows of components over bodies."""
-        axes = Axes2(jnp.cos(q[2]), jnp.sin(q[2]))
+        xp = namespace(q)
+        axes = Axes2(xp.cos(q[2]), xp.sin(q[2]))
         return PlanarFrame(Vec2(q[0], q[1]), q[2], axes, Vec2(v[0], v[1]), v[2])
 
     @staticmethod
@@ -338,3 +340,12 @@ def at_origins(frames: Sequence[Any], origins: Any) -> list[Any]:
     if origins is None:
         return list(frames)
     return [frame.at(origin) for frame, origin in zip(frames, origins, strict=True)]
+
+
+def as_plain(value: Any) -> Any:
+    """What a user's function returned, a number or a vector of any sort, as an array."""
+    if isinstance(value, Vec2 | Vec3):
+        return value.array()
+    if isinstance(value, list | tuple):
+        return jnp.stack([jnp.asarray(x, dtype=float) for x in value])
+    return jnp.asarray(value, dtype=float)

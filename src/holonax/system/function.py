@@ -19,6 +19,7 @@ from .._numbers import as_array
 from ..linalg import jacobian
 from .base import Array, Metric, Rows, System
 from .dense import DenseBlocks, DenseFactor, FunctionSolver, inverse_mass
+from .elements import Indices
 from .signals import signals_in
 from .step import Level, StepPoint, StepWeights
 from .time_dependence import depends
@@ -52,6 +53,8 @@ class FunctionSystem(System):
       includes the velocity-dependent inertia terms.
     - `constraint`: function (q, t, p) -> g, shape (m,); leave out for a free system.
     - `nonholonomic`: function (q, v, t, p) -> A v + b, linear in v, shape (k,).
+    - `reaction_force`: function (q, v, t, lam, p) -> forces that depend on the multipliers as well,
+      shape (n,), to be added to `force`: M v' = f + r - G^T lam. Friction by a normal force, say.
     - `potential`: function (q, p) -> potential energy [J], for energy accounting only (its
       force is part of `force`).
     - `parameters`: any pytree of numbers, handed to every function as `p`. Changing its
@@ -66,6 +69,7 @@ class FunctionSystem(System):
     _force: Callable = eqx.field(static=True)
     _constraint: Callable | None = eqx.field(static=True)
     _nonholonomic: Callable | None = eqx.field(static=True)
+    _reaction_force: Callable | None = eqx.field(static=True)
     _potential: Callable | None = eqx.field(static=True)
     _coordinate_names: tuple[str, ...] | None = eqx.field(static=True)
     _constraint_names: tuple[str, ...] | None = eqx.field(static=True)
@@ -79,6 +83,7 @@ class FunctionSystem(System):
         force: Callable,
         constraint: Callable | None = None,
         nonholonomic: Callable | None = None,
+        reaction_force: Callable | None = None,
         potential: Callable | None = None,
         parameters: Any = None,
         coordinate_names: Sequence[str] | None = None,
@@ -90,10 +95,18 @@ class FunctionSystem(System):
             _check_callable("constraint", constraint, "q, t, p")
         if nonholonomic is not None:
             _check_callable("nonholonomic", nonholonomic, "q, v, t, p")
+        if reaction_force is not None:
+            _check_callable("reaction_force", reaction_force, "q, v, t, lam, p")
+            if constraint is None and nonholonomic is None:
+                raise ValueError(
+                    "FunctionSystem: reaction_force is given, but there are no constraints whose "
+                    "multipliers it could depend on. Put it into force."
+                )
         if potential is not None:
             _check_callable("potential", potential, "q, p")
         self._mass, self._force, self._constraint = mass, force, constraint
         self._nonholonomic, self._potential = nonholonomic, potential
+        self._reaction_force = reaction_force
         self._coordinate_names = _names_given("coordinate_names", coordinate_names)
         self._constraint_names = _names_given("constraint_names", constraint_names)
         self._redundant = self._sturdy = False
@@ -123,6 +136,10 @@ class FunctionSystem(System):
         new = jax.tree_util.tree_map_with_path(lambda path, x: wanted.get(_path(path), x), new)
         return eqx.tree_at(lambda s: s.p, self, _numbers(new))
 
+    @property
+    def position_size(self) -> int | None:
+        return None if self._coordinate_names is None else len(self._coordinate_names)
+
     def with_redundant_constraints(self) -> FunctionSystem:
         return _replaced(self, _redundant=True)
 
@@ -138,12 +155,13 @@ class FunctionSystem(System):
         return None if self._sturdy else _replaced(self, _sturdy=True)
 
     def time_breaks(self) -> np.ndarray:
-        functions = (self._force, self._constraint, self._nonholonomic)
+        functions = (self._force, self._constraint, self._nonholonomic, self._reaction_force)
         found = [x.breaks for f in functions if f is not None for x in signals_in(f)]
         return np.unique(np.concatenate(found)) if found else np.zeros(0)
 
     def has_unannounced_times(self, nq: int) -> bool:
-        return any(self._timed(name, nq) for name in ("force", "constraint", "nonholonomic"))
+        names = ("force", "constraint", "nonholonomic", "reaction_force")
+        return any(self._timed(name, nq) for name in names)
 
     def moving_constraints(self, nq: int) -> FunctionSystem | None:
         moving = self._timed("constraint", nq) or self._timed("nonholonomic", nq)
@@ -155,7 +173,14 @@ class FunctionSystem(System):
         if function is None:
             return False
         leaves, structure = jax.tree.flatten(self.p)
-        return _uses_time(function, name, nq, tuple(jnp.shape(x) for x in leaves), structure)
+        rows = self._rows(nq) if name == "reaction_force" else 0
+        shapes = tuple(jnp.shape(x) for x in leaves)
+        return _uses_time(function, name, nq, rows, shapes, structure)
+
+    def _rows(self, nq: int) -> int:
+        """The number of constraint rows."""
+        x, t = jax.ShapeDtypeStruct((nq,), float), jax.ShapeDtypeStruct((), float)
+        return jax.eval_shape(self.constraint_rate, x, x, t).shape[0]
 
     def qdot(self, q: Array, v: Array) -> Array:
         return v
@@ -206,6 +231,21 @@ class FunctionSystem(System):
 
     def force(self, q: Array, v: Array, t: Array) -> Array:
         return _called(self._force, q, v, t, self.p)
+
+    @property
+    def has_reaction_forces(self) -> bool:
+        return self._reaction_force is not None
+
+    def reaction_force(self, q: Array, v: Array, t: Array, lam: Array) -> Array:
+        if self._reaction_force is None:
+            return jnp.zeros_like(v)
+        return _called(self._reaction_force, q, v, t, lam, self.p)
+
+    def seen_rows(self, rows: int) -> Indices:
+        return Indices.of(range(rows))
+
+    def reaction_force_names(self) -> list[str]:
+        return ["reaction_force"] if self.has_reaction_forces else []
 
     def potential_energy(self, q: Array) -> Array:
         if self._potential is None:
@@ -269,7 +309,7 @@ class FunctionSystem(System):
         return DenseFactor(G, inverse_mass(mass), shift, redundant=self._redundant)
 
     def step_solver(self, level: Level, augment: Any = None) -> FunctionSolver | None:
-        if self._sturdy or self._redundant:
+        if self._sturdy or self._redundant or self._reaction_force is not None:
             return None
         return FunctionSolver(partial(self._step_blocks, level), augment)
 
@@ -318,12 +358,13 @@ class FunctionSystem(System):
 
 
 @lru_cache(maxsize=256)
-def _uses_time(function: Any, name: str, nq: int, shapes: Any, structure: Any) -> bool:
-    """Whether a user's function of (q, t, p) or (q, v, t, p) depends on t."""
+def _uses_time(function: Any, name: str, nq: int, rows: int, shapes: Any, structure: Any) -> bool:
+    """Whether a user's function of (q, t, p), (q, v, t, p) or (q, v, t, lam, p) depends on t."""
     of = lambda shape: jax.ShapeDtypeStruct(shape, float)  # noqa: E731
     parameters = structure.unflatten([of(shape) for shape in shapes])
     state = [of((nq,))] if name == "constraint" else [of((nq,)), of((nq,))]
-    return depends(function, (*state, of(()), parameters), len(state))
+    lam = [of((rows,))] if name == "reaction_force" else []
+    return depends(function, (*state, of(()), *lam, parameters), len(state))
 
 
 @partial(jax.jit, static_argnums=0)

@@ -5,7 +5,7 @@ The equations are those of its `BodySet`; this module answers by name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -15,13 +15,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._arguments import choice
-from .._messages import listed, shown
+from .._messages import listed, shown, unknown_name
 from .._numbers import is_traced
 from ..rotation import Vec2, Vec3
 from .assembly import BodySet
 from .base import Array, ConstraintFactor, Metric, Rows, System
+from .elements import Indices
 from .frames import PlanarFrame
-from .signals import signals_in
+from .quantities import Quantity, find, names_of
+from .reaction_forces import seen_rows
+from .signals import Signal, signals_in
 from .step import Level
 from .tangent import MechanismSolver
 from .tangent_blocks import force_diagonals
@@ -144,6 +147,10 @@ class Mechanism(System):
     def has_nonholonomic_constraints(self) -> bool:
         return any(not g.is_holonomic for g in self.bodies.joints)
 
+    @property
+    def position_size(self) -> int:
+        return self.bodies.n * (3 if self.is_planar else 7)
+
     # -- System: configuration -----------------------------------------------------------
 
     def with_redundant_constraints(self) -> Mechanism:
@@ -155,14 +162,23 @@ class Mechanism(System):
     def _groups(self) -> tuple[Any, ...]:
         return (*self.bodies.joints, *self.bodies.forces)
 
+    @property
+    def _functions(self) -> list[Any]:
+        """The functions that the user has given."""
+        groups = (*self._groups, *self.bodies.seeing)
+        return [f for g in groups for f in functions_of(g.element)]
+
     def time_breaks(self) -> np.ndarray:
-        found = (x for g in self._groups for f in functions_of(g.element) for x in signals_in(f))
+        found = (x for f in self._functions for x in signals_in(f))
         own = [np.asarray(signal.breaks) for signal in found]
         if self.breaks is not None:
             own.append(np.asarray(self.breaks))
         return np.unique(np.concatenate(own)) if own else np.zeros(0)
 
     def has_unannounced_times(self, nq: int) -> bool:
+        seeing = (f for g in self.bodies.seeing for f in functions_of(g.element))
+        if any(not isinstance(f, Signal) for f in seeing):
+            return True  # they may; who asks shortens its longest step, no more
         return any(is_unannounced(g, self.bodies.frame) for g in self._groups)
 
     def moving_constraints(self, nq: int) -> Mechanism | None:
@@ -230,6 +246,19 @@ class Mechanism(System):
     def force(self, q: Array, v: Array, t: Array) -> Array:
         return self.bodies.force(q, v, t)
 
+    @property
+    def has_reaction_forces(self) -> bool:
+        return bool(self.bodies.seeing)
+
+    def reaction_force(self, q: Array, v: Array, t: Array, lam: Array) -> Array:
+        return self.bodies.reaction_force(q, v, t, lam)
+
+    def seen_rows(self, rows: int) -> Indices:
+        return seen_rows(self.bodies.seeing, self.bodies.joints)
+
+    def reaction_force_names(self) -> list[str]:
+        return [f"force {name!r}" for group in self.bodies.seeing for name in group.names]
+
     def potential_energy(self, q: Array) -> Array:
         return self.bodies.potential_energy(q)
 
@@ -279,7 +308,8 @@ class Mechanism(System):
         return replace(self, bodies=replace(self.bodies, tangent=safe))
 
     def step_solver(self, level: Level, augment: Any = None) -> MechanismSolver | None:
-        if self.bodies.tangent is None:
+        # the blocks have no place for forces that depend on multipliers of other joints
+        if self.bodies.tangent is None or self.bodies.seeing:
             return None
         return MechanismSolver(self.bodies, level, augment, self.redundant)
 
@@ -324,6 +354,12 @@ class Mechanism(System):
             finite = np.all([np.isfinite(x) for wrench in parts for x in wrench], axis=0)
             pairs = zip(group.names, finite, strict=True)
             bad += [f"force {name!r}" for name, good in pairs if not good]
+        rest = [np.zeros((g.rows, g.n)) for g in self.bodies.joints]
+        for group in self.bodies.seeing:
+            parts = group.wrenches(frames, t, self.bodies.joints, rest)
+            finite = np.all([np.isfinite(x) for wrench in parts for x in wrench], axis=0)
+            pairs = zip(group.names, finite, strict=True)
+            bad += [f"force {name!r}" for name, good in pairs if not good]
         return bad
 
     def frame_of(self, name: str, q: Array, v: Array) -> Any:
@@ -333,6 +369,32 @@ class Mechanism(System):
         if self.bodies.com is None:
             return frame
         return frame.at((Vec2 if self.is_planar else Vec3).of(-self.bodies.com[i]))
+
+    # -- quantities by name ----------------------------------------------------------------
+
+    def measured(self) -> dict[str, Quantity]:
+        """Every quantity that follows from a state, by name."""
+        return {} if self.origin is None else self.origin.measured(self.numbers)
+
+    def quantities(self) -> dict[str, str]:
+        """What can be asked of a state by name, with units: ``{"A.angle": "rad", ...}``."""
+        return {name: x.unit for name, x in self.measured().items()}
+
+    def quantity(self, name: str) -> Callable[[Any, Array, Array], Any]:
+        """A named quantity as a function of (t, q, v), which may be traced and differentiated.
+
+        Angles between spatial bodies are those less whole turns, between -pi and pi.
+        """
+        found = self.named_quantity("quantity", name)
+        return lambda t, q, v: found.at(self.bodies, t, q, v)
+
+    def named_quantity(self, owner: str, name: Any) -> Quantity:
+        """The quantity of that name, or one message that begins with `owner`."""
+        known = self.measured()
+        found = find(known, name) if isinstance(name, str) else None
+        if found is None:
+            raise KeyError(unknown_name(owner, "quantity", name, names_of(known)))
+        return found
 
     # -- bodies and joints by name -------------------------------------------------------
 

@@ -35,6 +35,12 @@ class Signal(abc.ABC):
     def value(self, t: Any) -> Any:
         """The value at the time t [s]."""
 
+    @property
+    def announced(self) -> bool:
+        """Whether its breaks are all that it does without warning; else it may be silent for long
+        and then act between two of them."""
+        return True
+
     def __call__(self, t: Any, *_: Any) -> Any:
         """The value at `t`; whatever else the function of an actuator is given is not used."""
         return self.value(t)

@@ -92,5 +92,6 @@ def is_timed(group: Group, frame: Any) -> bool:
 
 def is_unannounced(group: Group, frame: Any) -> bool:
     """Whether a group depends on the time by functions that do not say where they have breaks."""
-    plain = [f for f in functions_of(group.element) if not isinstance(f, Signal)]
+    functions = functions_of(group.element)
+    plain = [f for f in functions if not (isinstance(f, Signal) and f.announced)]
     return bool(plain) and is_timed(group, frame)

@@ -43,6 +43,12 @@ class TimedSystem(WrappedSystem):
     def force(self, q: Array, v: Array, t: Array) -> Array:
         return self.base.force(q, v, self.time(t))
 
+    def reaction_force(self, q: Array, v: Array, t: Array, lam: Array) -> Array:
+        return self.base.reaction_force(q, v, self.time(t), lam)
+
+    def seen_rows(self, rows: int) -> Any:
+        return self.base.seen_rows(rows)
+
     # -- constraints ---------------------------------------------------------------------
 
     def constraint(self, q: Array, t: Array) -> Array:

@@ -38,6 +38,10 @@ class WrappedSystem(System):
     def held_coordinates(self, item: int | str, nq: int) -> list[int]:
         return self.base.held_coordinates(item, nq)
 
+    @property
+    def position_size(self) -> int | None:
+        return self.base.position_size
+
     def mass_matrix(self, q: Array) -> Array:
         return self.base.mass_matrix(q)
 
@@ -46,6 +50,13 @@ class WrappedSystem(System):
 
     def potential_energy(self, q: Array) -> Array:
         return self.base.potential_energy(q)
+
+    @property
+    def has_reaction_forces(self) -> bool:
+        return self.base.has_reaction_forces
+
+    def reaction_force_names(self) -> list[str]:
+        return self.base.reaction_force_names()
 
     def coordinate_names(self, n: int) -> list[str]:
         return self.base.coordinate_names(n)

@@ -31,6 +31,7 @@ def check_events(system: System, t: float, q: Array, v: Array, events: Any) -> t
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"simulate: two events are called {twice!r}. Names must differ.")
+    events = tuple(event.on(system) for event in events)
     for event in events:
         _check_event(system, jnp.asarray(t, dtype=float), q, v, event)
     return events
@@ -57,15 +58,27 @@ def _check_event(system: System, t: Array, q: Array, v: Array, event: Event) -> 
     try:
         value = jax.eval_shape(event.value, system, t, q, v)
     except Exception as error:
-        given = "(t, q, v)" if event.bodies is None else f"({', '.join(event.bodies)}, t)"
+        given = "t, q, v" if event.bodies is None else f"{', '.join(event.bodies)}, t"
+        given = f"({given})" if event.parameters is None else f"({given}, parameters)"
         raise ValueError(
             f"{owner}: its function fails: {explained(error)} It is called with {given} and must "
             "be written with jax.numpy."
         ) from None
+    if value.shape != () and isinstance(event.function, str):
+        raise ValueError(
+            f"{owner}: {event.function!r} is a vector. Name one of its components, as "
+            f"'{event.function}.x'."
+        )
     if value.shape != ():
         raise ValueError(
             f"{owner}: its function returns an array of shape {value.shape}. Return one number, "
             "and make an event of each."
+        )
+    if event.is_contact and system.has_reaction_forces:
+        raise ValueError(
+            f"{owner}: its impulses would act through {listed(system.reaction_force_names(), 4)}, "
+            "which depends on reactions; impacts do not solve for such forces. Give the contact a "
+            "stiffness, with custom_force."
         )
     if isinstance(event.change, Impact) and _uses_velocity(event, system, t, q, v):
         raise ValueError(
@@ -83,12 +96,13 @@ def _uses_velocity(event: Event, system: System, t: Array, q: Array, v: Array) -
 
 def _check_change(owner: str, system: System, t: Array, q: Array, v: Array, event: Event) -> None:
     try:
-        inspect.signature(event.change).bind(t, q, v)
+        inspect.signature(event.change).bind(t, q, v, *event._own)
         after = jax.eval_shape(event.changed, t, q, v)
     except Exception as error:
         raise ValueError(
-            f"{owner}: its change fails: {explained(error)} It is called with (t, q, v), must "
-            "return (q, v) and be written with jax.numpy."
+            f"{owner}: its change fails: {explained(error)} It is called with (t, q, v), and with "
+            "the event's parameters if it has some; it must return (q, v) and be written with "
+            "jax.numpy."
         ) from None
     if (after[0].shape, after[1].shape) != (q.shape, v.shape):
         raise ValueError(

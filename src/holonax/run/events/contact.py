@@ -54,7 +54,7 @@ def view(events: tuple[Event, ...], system: System, t: Array, q: Array, v: Array
     still, one = jnp.zeros_like(v), jnp.ones_like(t)
     factor = system.factor(q, t)
     force = system.force(q, v, t)
-    a = factor.solve(force, system.gamma(q, v, t))[0]
+    a = system.at(q, t).accelerations(v, factor=factor)[0]
     values, rates = jax.jvp(values_of, (t, q, v), (one, system.qdot(q, v), a))
     sizes = jnp.abs(jax.jacrev(values_of, argnums=1)(t, q, v)) @ jnp.abs(q)
     if not contacts:

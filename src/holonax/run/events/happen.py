@@ -162,7 +162,8 @@ def happen(
     no_sides = np.zeros((2, len(events)))
     wrong: Wrong | None = None
     for event, happens in zip(events, which, strict=True):
-        if happens and event.name not in now.before and wrong is None:
+        meant = happens and event.is_meant(now.base, t, q, v)
+        if meant and event.name not in now.before and wrong is None:
             wrong = now.change(event, systems)
     seen = now.look()
     wrong = wrong or _undefined(events, seen)

@@ -40,10 +40,10 @@ def traced(system: System, events: tuple[Event, ...], t: Any, q: Any, v: Any) ->
         "second rate of the constraints": lambda t, q, v: system.gamma(q, v, t),
         "potential energy": lambda t, q, v: system.potential_energy(q),
     }
-    for event in events:
+    for event in (event.on(system) for event in events):
         parts[f"event {event.name!r}"] = lambda t, q, v, e=event: e.value(system, t, q, v)
         if event.change is not None and not isinstance(event.change, Impact):
-            parts[f"change of event {event.name!r}"] = event.change
+            parts[f"change of event {event.name!r}"] = event.changed
     return {name: program(part, t, q, v) for name, part in parts.items()}
 
 

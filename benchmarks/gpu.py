@@ -1,0 +1,154 @@
+"""Ensembles on a GPU: `make bench-gpu`.
+
+    python -m benchmarks.gpu                  measure here, on the first GPU
+    python -m benchmarks.gpu prepare FOLDER   programs and numbers for another machine
+    python FOLDER/gpu.py measure FOLDER       measure there; needs Python, NumPy and the driver
+
+The second way is for machines that have a GPU and not holonax. What is measured is the kernel; the
+numbers that it is compared with are those of the lanes of the processor that has prepared it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import json
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+RUNS, STEPS, DT = 1 << 20, 1000, 1e-3
+COMPARED = 64  # runs that are
+SPREAD = 0.1  # of the parameter over these
+
+
+def cases() -> dict[str, tuple[Any, str, dict[str, Any]]]:
+    """Mechanism, parameter and method by name."""
+    import holonax as hx
+
+    from .gradients import four_bar
+
+    rk4 = {"dt": DT}
+    alpha = {"dt": DT, "formulation": hx.Index3(), "integrator": hx.GeneralizedAlpha(0.9)}
+    slider = hx.examples.slider_crank
+    return {
+        "slider-crank, RK4": (slider, "m", rk4),
+        "slider-crank, generalized-alpha": (slider, "m", alpha),
+        "slider-crank, Dopri5": (slider, "m", {"rtol": 1e-8}),
+        "four-bar, RK4": (four_bar, "coupler.mass", rk4),
+        "four-bar, generalized-alpha": (four_bar, "coupler.mass", alpha),
+    }
+
+
+def prepare(folder: Path) -> None:
+    """PTX, numbers, and what the processor makes of them."""
+    import jax
+
+    import holonax as hx
+    from holonax.compiler import cuda
+    from holonax.compiler.cuda import THREADS
+    from holonax.many.launch import known_lanes
+    from holonax.many.task import task_of
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in (cuda.__file__, __file__):
+        shutil.copy(path, folder)
+    for k, (name, (build, parameter, options)) in enumerate(cases().items()):
+        system, start = build()
+        base = np.asarray(system.parameters()[parameter], dtype=float)
+        values = base * (1 + SPREAD * np.linspace(0, 1, COMPARED))
+        given = {"parameters": {parameter: values}, "t_end": STEPS * DT, **options}
+        result = hx.ensemble(system, start, **given)
+        names = inspect.signature(task_of).parameters
+        usual = {"max_steps": 10**6, "starts": start, "system": system, **given}
+        task = task_of(**{name: usual.get(name) for name in names})
+        one = jax.tree.map(lambda x: x[0], task.batch.own(0, 1))
+        ptx, layout, _ = known_lanes(task.plan).kernel(task.shared, one, THREADS)
+        (folder / f"{k}.ptx").write_text(ptx)
+        leaves = {f"s{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(task.shared))}
+        np.savez(folder / f"{k}.npz", values=values, q=result.q, v=result.v, **leaves)
+        said = {"name": name, "shared": len(leaves), "layout": layout.said()}
+        (folder / f"{k}.json").write_text(json.dumps(said))
+
+
+def _kinds() -> dict[str, Any]:
+    out = {"f64": np.dtype(float), "f32": np.dtype("float32"), "b1": np.dtype(bool)}
+    for n in (8, 16, 32, 64):
+        out |= {f"i{n}": np.dtype(f"int{n}"), f"u{n}": np.dtype(f"uint{n}")}
+    return out
+
+
+def _driver(folder: Path) -> Any:
+    """The module that talks to the driver, from the folder: holonax need not be there."""
+    spec = importlib.util.spec_from_file_location("cuda", folder / "cuda.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["cuda"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def measure(folder: Path, repeats: int = 3) -> None:
+    """One line of JSON for each case: steps a second, registers, differences, drift."""
+    cuda, kinds = _driver(folder), _kinds()
+    gpu = cuda.driver()
+    for path in sorted(folder.glob("*.json")):
+        said = json.loads(path.read_text())
+        given = np.load(path.with_suffix(".npz"))
+        inputs, outputs = said["layout"][:2]
+        begin = time.perf_counter()
+        kernel = cuda.Kernel(path.with_suffix(".ptx").read_text())
+        compiled = time.perf_counter() - begin
+        shared = [
+            np.asarray(given[f"s{i}"], dtype=kinds[inputs[i][0]]) for i in range(said["shared"])
+        ]
+        own = np.tile(given["values"], RUNS // COMPARED)
+        sizes = [(int(np.prod(s, dtype=int)), kinds[k], z) for k, s, z in outputs]
+        best = np.inf
+        with cuda.DeviceMemory(gpu) as memory:
+            places = [memory.put(x) for x in (*shared, own)]
+            made = [memory.empty(n * RUNS * kind.itemsize, zero) for n, kind, zero in sizes]
+            tables = [memory.put(np.array(x, dtype=np.uint64)) for x in (places, made)]
+            for _ in range(repeats):
+                begin = time.perf_counter()
+                kernel.launch(tables[0], tables[1], RUNS)
+                gpu("cuCtxSynchronize")
+                best = min(best, time.perf_counter() - begin)
+            found = [memory.get(p, (n, RUNS), kind) for p, (n, kind, _) in zip(made, sizes)]
+        # in the order of `Ended`: q, v, t, code, steps, rejected, drift
+        off = [float(np.max(np.abs(found[i].T[:COMPARED] - given[x]))) for i, x in enumerate("qv")]
+        row = {
+            "case": said["name"],
+            "gpu": gpu.name,
+            "runs": RUNS,
+            "steps_per_s": float(f"{found[4].sum() / best:.4g}"),
+            "seconds": round(best, 4),
+            "compile_s": round(compiled, 2),
+            "registers": kernel.registers(),
+            "differs": off,
+            "drift": found[6].max(axis=1).tolist(),
+            "failed": int(np.count_nonzero(found[3])),
+        }
+        print(json.dumps(row), flush=True)
+
+
+def main() -> None:
+    """Prepare, measure, or both."""
+    match sys.argv[1:]:
+        case ["prepare", folder]:
+            prepare(Path(folder))
+        case ["measure", folder]:
+            measure(Path(folder))
+        case _:
+            with tempfile.TemporaryDirectory() as folder:
+                prepare(Path(folder))
+                measure(Path(folder))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""Programs for NVIDIA's GPUs: made by LLVM as PTX, and run by the driver, which is all they need.
+
+The driver, `libcuda`, compiles PTX for the GPU at hand. It is called through `ctypes`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+THREADS = 128  # of one block
+
+_NAMES = {"linux": ("libcuda.so.1", "libcuda.so"), "win32": ("nvcuda.dll",)}
+_CALLS = {
+    "cuInit": (ctypes.c_uint,),
+    "cuDeviceGetCount": (ctypes.c_void_p,),
+    "cuDeviceGet": (ctypes.c_void_p, ctypes.c_int),
+    "cuDeviceGetName": (ctypes.c_void_p, ctypes.c_int, ctypes.c_int),
+    "cuDevicePrimaryCtxRetain": (ctypes.c_void_p, ctypes.c_int),
+    "cuCtxSetCurrent": (ctypes.c_void_p,),
+    "cuCtxSynchronize": (),
+    "cuModuleLoadDataEx": (
+        *(ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p),
+    ),
+    "cuModuleGetFunction": (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p),
+    "cuModuleUnload": (ctypes.c_void_p,),
+    "cuFuncGetAttribute": (ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p),
+    "cuMemAlloc_v2": (ctypes.c_void_p, ctypes.c_size_t),
+    "cuMemFree_v2": (ctypes.c_uint64,),
+    "cuMemcpyHtoD_v2": (ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t),
+    "cuMemcpyDtoH_v2": (ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t),
+    "cuMemsetD8_v2": (ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t),
+    "cuMemGetInfo_v2": (ctypes.c_void_p, ctypes.c_void_p),
+    "cuGetErrorString": (ctypes.c_int, ctypes.c_void_p),
+    "cuLaunchKernel": (
+        *(ctypes.c_void_p, *[ctypes.c_uint] * 7, ctypes.c_void_p),
+        *(ctypes.c_void_p, ctypes.c_void_p),
+    ),
+}
+
+
+class NoGPU(RuntimeError):
+    """There is no GPU that could be used, or it has refused to work."""
+
+
+class Driver:
+    """The first GPU, as its driver offers it."""
+
+    def __init__(self) -> None:
+        self._library: Any = None
+        for name in _NAMES.get(sys.platform, ()):
+            try:
+                self._library = ctypes.CDLL(name)
+                break
+            except OSError:
+                continue
+        if self._library is None:
+            raise NoGPU("there is no NVIDIA driver on this machine (libcuda was not found)")
+        for name, kinds in _CALLS.items():
+            function = getattr(self._library, name)
+            function.argtypes, function.restype = kinds, ctypes.c_int
+        self("cuInit", 0)
+        number = ctypes.c_int()
+        self("cuDeviceGetCount", ctypes.byref(number))
+        if number.value == 0:
+            raise NoGPU("the NVIDIA driver sees no GPU")
+        device, self.context = ctypes.c_int(), ctypes.c_void_p()
+        self("cuDeviceGet", ctypes.byref(device), 0)
+        name = ctypes.create_string_buffer(100)
+        self("cuDeviceGetName", name, 100, device.value)
+        self.name = name.value.decode(errors="replace")
+        self("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), device.value)
+
+    def __call__(self, name: str, *args: Any) -> None:
+        code = getattr(self._library, name)(*args)
+        if code:
+            said = ctypes.c_char_p()
+            self._library.cuGetErrorString(code, ctypes.byref(said))
+            words = said.value.decode(errors="replace") if said.value else f"error {code}"
+            raise NoGPU(f"the NVIDIA driver says of {name}: {words}")
+
+    def current(self) -> None:
+        """Use this GPU in the present thread."""
+        self("cuCtxSetCurrent", self.context)
+
+    def free(self) -> int:
+        """Bytes of memory that are free."""
+        left, whole = ctypes.c_size_t(), ctypes.c_size_t()
+        self("cuMemGetInfo_v2", ctypes.byref(left), ctypes.byref(whole))
+        return left.value
+
+
+@cache
+def driver() -> Driver:
+    """The GPU; raises `NoGPU`."""
+    return Driver()
+
+
+class DeviceMemory:
+    """Arrays on the GPU, given back at the end of a `with`."""
+
+    def __init__(self, gpu: Driver):
+        self._gpu, self._held = gpu, []
+
+    def __enter__(self) -> DeviceMemory:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        for place in self._held:
+            self._gpu("cuMemFree_v2", place)
+
+    def empty(self, size: int, zeroed: bool = False) -> int:
+        """Room for so many bytes."""
+        place = ctypes.c_uint64()
+        self._gpu("cuMemAlloc_v2", ctypes.byref(place), max(size, 8))
+        self._held.append(place.value)
+        if zeroed:
+            self._gpu("cuMemsetD8_v2", place.value, 0, max(size, 8))
+        return place.value
+
+    def put(self, x: np.ndarray) -> int:
+        """A copy of an array."""
+        x = np.ascontiguousarray(x)
+        place = self.empty(x.nbytes)
+        self._gpu("cuMemcpyHtoD_v2", place, x.ctypes.data, x.nbytes)
+        return place
+
+    def get(self, place: int, shape: tuple[int, ...], kind: Any) -> np.ndarray:
+        """An array that is there."""
+        out = np.empty(shape, kind)
+        self._gpu("cuMemcpyDtoH_v2", out.ctypes.data, place, out.nbytes)
+        return out
+
+
+class Kernel:
+    """A program on the GPU, one thread for each run."""
+
+    def __init__(self, ptx: str, threads: int = THREADS):
+        self.gpu, self.threads = driver(), threads
+        self.gpu.current()
+        self._module, self._function = ctypes.c_void_p(), ctypes.c_void_p()
+        text = ptx.encode() + b"\0"
+        self.gpu("cuModuleLoadDataEx", ctypes.byref(self._module), text, 0, None, None)
+        self.gpu("cuModuleGetFunction", ctypes.byref(self._function), self._module, b"program")
+
+    def registers(self) -> int:
+        """How many each thread has."""
+        found = ctypes.c_int()
+        self.gpu("cuFuncGetAttribute", ctypes.byref(found), 4, self._function)
+        return found.value
+
+    def __call__(
+        self, shared: list[np.ndarray], own: list[np.ndarray], outputs: list[Any], runs: int
+    ) -> list[np.ndarray]:
+        """Results (entry, run) of runs whose numbers lie as (entry, run); `outputs` are the (size,
+        type, whether it is zero at first) of each."""
+        gpu = self.gpu
+        gpu.current()
+        with DeviceMemory(gpu) as memory:
+            given = [memory.put(x) for x in (*shared, *own)]
+            made = [
+                memory.empty(size * runs * np.dtype(kind).itemsize, zeroed)
+                for size, kind, zeroed in outputs
+            ]
+            tables = [memory.put(np.array(x, dtype=np.uint64)) for x in (given, made)]
+            self.launch(tables[0], tables[1], runs)
+            gpu("cuCtxSynchronize")
+            return [
+                memory.get(place, (size, runs), kind)
+                for place, (size, kind, _) in zip(made, outputs, strict=True)
+            ]
+
+    def launch(self, given: int, made: int, runs: int) -> None:
+        """Begin; tables of places on the GPU."""
+        values = ctypes.c_uint64(given), ctypes.c_uint64(made), ctypes.c_int64(runs)
+        places = (ctypes.c_void_p * 3)(*(ctypes.addressof(x) for x in values))
+        blocks = -(-runs // self.threads)
+        self.gpu(
+            "cuLaunchKernel",
+            self._function,
+            blocks,
+            1,
+            1,
+            self.threads,
+            1,
+            1,
+            0,
+            None,
+            places,
+            None,
+        )

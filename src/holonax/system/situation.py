@@ -1,0 +1,138 @@
+"""A mechanism at a state, or at many: what named quantities are computed from.
+
+The same rules serve a compiled program at one state and NumPy at many.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..compiler import native
+from ..rotation import Vec2, Vec3
+from .assembly import BodySet
+from .base import Array
+from .elements import Group
+from .frames import PlanarFrame
+
+_MANY = 64  # states in one call of a program
+
+Loads = list[tuple[Any, Any]]  # for each body: force in world axes, torque in body axes
+
+
+class Situation(abc.ABC):
+    """The bodies of a mechanism at a time, and what the forces between them apply."""
+
+    bodies: BodySet
+    t: Any
+
+    @abc.abstractmethod
+    def frame(self, number: int) -> Any:
+        """The frame of a body at its centre of mass; 0 is the ground."""
+
+    @abc.abstractmethod
+    def loads(self, force: str) -> Loads:
+        """What the force of that name applies to each of its bodies."""
+
+    @abc.abstractmethod
+    def called(self, output: Any) -> Any:
+        """What a user's function returns, as an array (..., components)."""
+
+
+class Present(Situation):
+    """At one state, inside of a program."""
+
+    def __init__(self, bodies: BodySet, t: Any, q: Array, v: Array):
+        self.bodies, self.t = bodies, t
+        self._frames = bodies.frames(q, v)
+
+    def frame(self, number: int) -> Any:
+        return jax.tree.map(lambda x: x[number], self._frames)
+
+    def loads(self, force: str) -> Loads:
+        return _loads(self.bodies, force, self._frames, self.t)
+
+    def called(self, output: Any) -> Any:
+        frames = [self.frame(i) for i in output.nodes]
+        return output.called(frames, self.t)
+
+
+@dataclass
+class Recorded(Situation):
+    """At many states, on the host: components over times."""
+
+    bodies: BodySet
+    t: np.ndarray
+    q: np.ndarray
+    v: np.ndarray
+
+    def frame(self, number: int) -> Any:
+        kind = self.bodies.frame
+        if number == 0:
+            return jax.tree.map(lambda x: np.broadcast_to(x, self.t.shape), kind.ground())
+        rows = lambda x: x.reshape(len(x), -1, self.bodies.n)[:, :, number - 1].T  # noqa: E731
+        return kind.from_state(rows(self.q), rows(self.v))
+
+    @cached_property
+    def _every_load(self) -> dict[str, Loads]:
+        """What each force applies, by one program for all of them."""
+        names = tuple(dict.fromkeys(x for group in self.bodies.forces for x in group.names))
+        found = self._over_times(_all_loads, self.bodies, names)
+        return dict(zip(names, found, strict=True))
+
+    def loads(self, force: str) -> Loads:
+        return self._every_load[force]
+
+    def called(self, output: Any) -> Any:
+        return self._over_times(_output, self.bodies, output)
+
+    def _over_times(self, program: Any, *given: Any) -> Any:
+        parts = []
+        for k in range(0, self.t.size, _MANY):
+            states = [x[k : k + _MANY] for x in (self.t, self.q, self.v)]
+            n = len(states[0])
+            padded = [np.concatenate([x, np.repeat(x[-1:], _MANY - n, axis=0)]) for x in states]
+            part = program(*given, *padded)
+            parts.append(jax.tree.map(lambda x, n=n: np.asarray(x)[:n], part))
+        return jax.tree.map(lambda *x: np.concatenate(x), *parts)
+
+
+def _loads(bodies: BodySet, force: str, frames: Any, t: Any) -> Loads:
+    """The loads of one force, summed over the elements it is made of."""
+    out: Loads = []
+    vec = Vec2 if bodies.frame is PlanarFrame else Vec3
+    for group in bodies.forces:
+        if force not in group.names:
+            continue
+        wrenches = group.wrenches(group.frames(frames), t)
+        own = [_sum_of(group, force, wrench, vec) for wrench in wrenches]
+        out = own if not out else [(a + c, b + d) for (a, b), (c, d) in zip(out, own, strict=True)]
+    return out
+
+
+def _sum_of(group: Group, name: str, wrench: Sequence[Any], vec: Any) -> tuple[Any, Any]:
+    at = [i for i, x in enumerate(group.names) if x == name]
+    parts = [sum(component[i] for i in at) for component in wrench]
+    d = 2 if vec is Vec2 else 3
+    return vec(*parts[:d]), parts[d] if vec is Vec2 else vec(*parts[d:])
+
+
+@native(once=True, static=(1,))
+def _all_loads(bodies: BodySet, names: tuple[str, ...], t: Any, q: Any, v: Any) -> list[Loads]:
+    def at(x: Any) -> list[Loads]:
+        t, q, v = x
+        frames = bodies.frames(q, v)
+        return [_loads(bodies, name, frames, t) for name in names]
+
+    return jax.lax.map(at, (t, q, v))
+
+
+@native(once=True)
+def _output(bodies: BodySet, output: Any, t: Any, q: Any, v: Any) -> Any:
+    return jax.lax.map(lambda x: Present(bodies, *x).called(output), (t, q, v))

@@ -1,0 +1,51 @@
+"""The documentation: code of its pages runs as it stands, the site is built without a complaint."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+
+
+def ran(page, folder, monkeypatch):
+    """The names after all Python blocks of a page, run one after the other."""
+    monkeypatch.chdir(folder)
+    text = (DOCS / page).read_text(encoding="utf-8")
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(compile(block, page, "exec"), names)
+    return names
+
+
+def test_the_tutorial(tmp_path, monkeypatch):
+    names = ran("tutorial.md", tmp_path, monkeypatch)
+    assert names["result"].success and names["short"].status == "event"
+    # a lever that follows a pin on a circle of 0.1 m, 0.4 m away
+    assert abs(names["swing"] - 2 * np.arcsin(0.1 / 0.4)) < 1e-3
+    assert (tmp_path / "shaper.html").exists()
+
+
+@pytest.mark.parametrize("page", ["index.md", "coming-from.md"])
+def test_other_pages_with_code(page, tmp_path, monkeypatch):
+    assert ran(page, tmp_path, monkeypatch)["result"].success
+
+
+def test_the_site_is_built_without_a_complaint(tmp_path):
+    pytest.importorskip("mkdocs")
+    pytest.importorskip("mkdocstrings")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    made = subprocess.run(
+        [*command, "--site-dir", str(tmp_path / "site")], cwd=ROOT, capture_output=True, text=True
+    )
+    assert made.returncode == 0, made.stdout + made.stderr
+    pages = list((tmp_path / "site").rglob("*.html"))
+    assert len(pages) > 20
+    for page in pages:  # nothing is fetched from outside
+        text = page.read_text(encoding="utf-8")
+        assert not re.findall(r"<(?:script|img|iframe)[^>]*src=.https?:", text), page
+        assert not re.findall(r"<link[^>]*rel=.stylesheet[^>]*href=.https?:", text), page
