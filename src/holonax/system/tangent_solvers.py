@@ -137,7 +137,10 @@ class EachBody:
             C = [jnp.concatenate(pair) for pair in zip(C, second, strict=True)]
             heavy = self._weighed(G, bodies.mass, blocks.inertia)
             B = [jnp.concatenate(pair) for pair in zip(B, heavy, strict=True)]
-            less = ends(bodies, blocks.by_velocity), G
+            # the ground does not move
+            moving = [(table.array() > 0).astype(float) for table in bodies.plans["all"].nodes]
+            free = [x * g for x, g in zip(moving, G, strict=True)]
+            less = ends(bodies, blocks.by_velocity), free
         C, W = optimization_barrier((C, self._weighed(B, 1 / bodies.mass, inverse)))
         factor = self._plan.factor(self._rows, C, W, less, self._shift)
         return blocks, inverse, first, factor
