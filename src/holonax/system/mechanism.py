@@ -302,9 +302,9 @@ class Mechanism(System):
 
     def sturdier(self) -> Mechanism | None:
         tangent = self.bodies.tangent
-        if tangent is None or not (tangent.quick or tangent.alone):
+        if tangent is None or not tangent.alone:
             return None
-        safe = replace(tangent, alone=False, quick=False)
+        safe = replace(tangent, alone=False)
         return replace(self, bodies=replace(self.bodies, tangent=safe))
 
     def step_solver(self, level: Level, augment: Any = None) -> MechanismSolver | None:

@@ -51,7 +51,7 @@ class TangentPlan(eqx.Module):
     alone: bool = eqx.field(static=True)  # whether bodies may be eliminated each by itself
     split: bool = eqx.field(static=True)  # whether translations have nothing but their mass
     few: bool = eqx.field(static=True)  # whether all blocks may be gathered into one matrix
-    quick: bool = eqx.field(static=True, default=True)  # whether faster ways may be tried
+    quick: bool = eqx.field(static=True, default=True)  # whether the way was chosen by size
 
     @staticmethod
     def of(
@@ -66,7 +66,11 @@ class TangentPlan(eqx.Module):
         known = not isinstance(mass, Tracer)
         light = known and bool(np.min(mass) <= _LIGHT * np.max(mass))
         n = mass.shape[0]
-        together, ends, crossings = whole_elimination(joints, forces, couplings, plan, frame, n)
+        few = (n + plan.joints) * max(frame.dof, plan.size) <= COUPLED_ROWS
+        few = few and not isinstance(plan.solver, BlockCholesky)
+        together = ends = crossings = None
+        if not few:
+            together, ends, crossings = whole_elimination(joints, forces, couplings, plan, frame, n)
         alone = not couplings and not light
         groups = [*joints, *forces]
         return TangentPlan(
@@ -77,8 +81,7 @@ class TangentPlan(eqx.Module):
             crossings,
             alone,
             split=alone and all(_is_split(group, frame) for group in groups),
-            few=(n + plan.joints) * max(frame.dof, plan.size) <= COUPLED_ROWS
-            and not isinstance(plan.solver, BlockCholesky),
+            few=few,
         )
 
 
@@ -118,7 +121,7 @@ class MechanismSolver(StepSolver):
         plan = bodies.tangent
         if plan.alone and augment is None:
             self._way: Any = EachBody(bodies, level, shift)
-        elif plan.quick and plan.few and augment is None:
+        elif plan.few:  # row exchanges do what rho is for
             self._way = Gathered(bodies, level, shift)
         else:
             self._way = Together(bodies, level, 1.0 if augment is None else augment, shift)
