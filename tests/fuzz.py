@@ -343,6 +343,17 @@ USUAL = {
     "integrator": lambda r: r.choice([None, hx.RK4(), hx.RadauIIA()]),
     "system": lambda r: r.choice([built()[0], built()[0], spring()]),
     "start": _state,
+    "starts": lambda r: r.choice(
+        [_state(r), (built()[1].q, np.zeros((2, 3))), lambda n: (np.zeros((len(n), 3)),) * 2]
+    ),
+    "parameters": lambda r: r.choice(
+        [None, {"crank.mass": [1.0, 2.0]}, {"crank.mas": [1.0]}, lambda n: {"crank.mass": n + 1.0}]
+    ),
+    "runs": lambda r: r.choice([None, 2]),
+    "observer": lambda r: r.choice([_gap, "crank.angle", 3]),
+    "reduce": lambda r: r.choice(
+        [None, {"x": hx.many.Largest("crank.angle")}, {"x": hx.many.Mean(lambda t, q, v: v)}]
+    ),
     "q": lambda r: built()[1].q,
     "v": lambda r: r.choice([None, np.zeros(3)]),
     "hold": lambda r: r.choice([(), ["crank"], ["crank.angle"]]),
@@ -355,6 +366,8 @@ USUAL = {
     "path": lambda r: str(Path(SCRATCH) / r.choice(["picture.gif", "model.toml", "model.json"])),
     "model": lambda r: small(),
     "run": lambda r: r.choice([None, {"t_end": 1.0}]),
+    "outputs": lambda r: r.choice([(), ["hinge.angle"], {"x": "2 * crank.x"}]),
+    "table": lambda r: {"t": [0.0, 1.0]},
     "objective": lambda r: r.choice([lambda motion: motion.q[-1, 0], 3.0]),
     "with_respect_to": lambda r: r.choice(["q", ["q", "v"], ["bodies.mass"]]),
     "period": lambda r: 0.02,
@@ -366,6 +379,16 @@ USUAL = {
     "n": lambda r: r.choice([1, 2]),
     "out": lambda r: None,
     "quick": lambda r: True,
+    "kind": lambda r: r.choice(["box", "rod", "sphere", "mesh"]),
+    "shape": lambda r: r.choice([None, mass_properties(), "part.stl"]),
+    "controllers": lambda r: hx.Controller(
+        lambda t, x: 0.0, period=0.01, inputs=["crank.x"], outputs=["no.such"]
+    ),
+    "inputs": lambda r: r.choice([[], "crank.x"]),
+    "target": lambda r: r.choice([None, 0.1, lambda t: t]),
+    "command": lambda r: r.choice([1.0, lambda t, x, v: t]),
+    "x": lambda r: r.choice([None, "crank.x"]),
+    "y": lambda r: r.choice([None, "crank.y"]),
 }
 
 webbrowser.open = lambda *arguments, **options: True  # nobody looks at what is shown here
@@ -378,13 +401,15 @@ COMPILING = {
     *("plot", "stability_region", "real_axis_limit", "spectral_radius", "step_matrix", "build"),
     *("amplification", "linear_problem", "reproduce", "write_index", "custom_joint"),
     *("custom_rate_joint", "custom_force", "point_on_curve", "diagnose", "consistent"),
-    *("floquet", "trajectory", "value_and_gradient"),
+    *("floquet", "trajectory", "value_and_gradient", "ensemble", "fit", "simulate_controlled"),
+    *("curves", "output", "quantity", "sampled"),
 }
 # What holonax makes and nobody else.
 RECORDS = {
     *("Start", "Result", "Energy", "Occurrence", "Progress", "Diagnosis", "Method", "Body"),
     *("Equilibrium", "Linearization", "Modes", "Motion", "ActuatorForces", "Convergence"),
     *("StabilityRegion", "Floquet", "Trajectory", "Vec2", "Vec3", "ModelFile", "FileError"),
+    *("Ensemble", "Band", "Reduction", "Fit"),
 }
 # What takes minutes where its arguments are good.
 ALWAYS_SPOILT = {"reproduce": "name", "n_four_bar": "n"}
@@ -436,6 +461,10 @@ def arguments(r, name, thing, method):
             names.append(p.name)
             if p.default is p.empty or r.random() < 0.15:
                 kwargs[p.name] = usual(r, p)
+    if name == "ensemble":
+        kwargs.setdefault("dt", 0.01)
+        kwargs.setdefault("t_end", 0.02)
+        kwargs.setdefault("parameters", {"crank.mass": [1.0, 2.0]})
     if name == "simulate":
         kwargs.setdefault("dt", 0.01)
         kwargs.setdefault("save", usual(r, inspect.Parameter("save", 3)))

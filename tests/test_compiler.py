@@ -28,7 +28,17 @@ from jax import lax
 
 import holonax  # noqa: F401  switches to double precision
 import random_programs
-from holonax.compiler import algebra, arrays, counts, lowering, machine, moving, native, primitives
+from holonax.compiler import (
+    algebra,
+    arrays,
+    counts,
+    lowering,
+    machine,
+    moving,
+    native,
+    primitives,
+    rows,
+)
 from holonax.compiler import program as programs
 from holonax.compiler.executable import Program
 
@@ -46,9 +56,10 @@ def compiled(closed):
 
 
 @contextmanager
-def limits(small: int | None = None, rolled: bool = False):
+def limits(small: int | None = None, rolled: bool = False, in_rows: bool = False):
     """Arrays of more than `small` entries are kept in memory; loops and branches are not written
-    out if they are to be `rolled`."""
+    out if they are to be `rolled`; numbers are computed side by side if they are to be `in_rows`,
+    however few they are."""
     with pytest.MonkeyPatch.context() as patch:
         if small is not None:
             for module in (arrays, lowering, primitives, moving, algebra, programs):
@@ -56,6 +67,9 @@ def limits(small: int | None = None, rolled: bool = False):
         if rolled:
             patch.setattr(lowering, "UNROLLED", 0)
             patch.setattr(lowering, "SELECTED", 0)
+        if in_rows:
+            patch.setattr(rows, "SHORTEST", 2)
+            patch.setattr(rows, "SHARE", 0.0)
         yield
 
 
@@ -65,6 +79,8 @@ WAYS = {
     "memory": {"small": 4},
     "loops": {"rolled": True},
     "loops in memory": {"small": 4, "rolled": True},
+    "rows": {"in_rows": True},
+    "loops over rows": {"rolled": True, "in_rows": True},
     "constants": {},  # all arguments are known
 }
 
@@ -881,7 +897,7 @@ def branches(draw: Draw) -> Case:
 def test_primitives_are_those_of_jax_on_random_shapes(name, seed):
     function, args, compare = CASES[name](Draw(seed))
     want = jax.jit(function)(*args)
-    for way in ("scalars", "loops in memory", "constants"):
+    for way in ("scalars", "loops in memory", "loops over rows", "constants"):
         compare(run(function, *args, way=way), want)
 
 
@@ -958,7 +974,7 @@ many = partial(settings, suppress_health_check=list(HealthCheck), print_blob=Fal
 seeds = st.integers(0, 1000)
 
 
-@many(max_examples=60)
+@many(max_examples=45)
 @given(random_programs.programs(random_programs.VARIED), seeds)
 def test_random_programs(program, seed):
     assert_program_is_that_of_jax(program, seed, WAYS)
@@ -1000,6 +1016,46 @@ def test_many_random_programs(style, data, seed):
 
 
 # What random programs do not find by themselves.
+
+
+def test_numbers_side_by_side_are_computed_as_rows():
+    """As those of the bodies of a chain: with a ground in front, shifted, mirrored, in a loop."""
+    n = 10
+
+    def f(x, y, m):
+        def once(state):
+            k, x, y = state
+            wide = jnp.concatenate([jnp.ones((3, 1)), x], axis=1)  # the ground and all bodies
+            near, far = wide[:, :-1], wide[:, 1:]
+            pull = jnp.where(
+                far > near, jnp.sin(far - near) / m, jnp.sqrt(jnp.abs(far)) - y[:, ::-1]
+            )
+            total = jnp.zeros((3, n + 1)).at[:, 1:].add(pull)
+            total = total.at[:, :-1].add(-0.5 * pull)
+            y = y + 0.1 * total[:, 1:]
+            return k + 1, x + 0.1 * y, y
+
+        _, x, y = jax.lax.while_loop(lambda s: s[0] < 5, once, (0, x, y))
+        return x, y, jnp.max(jnp.abs(x)), jnp.sum(x * y, axis=0), x.T @ y
+
+    random = np.random.default_rng(1)
+    args = random.normal(size=(3, n)), random.normal(size=(3, n)), 1 + random.random(n)
+    text, _ = programs.written(jax.make_jaxpr(f)(*args))
+    length = machine.host_lanes()
+    assert f"fmul contract <{length} x double>" in text
+    got, want = run(f, *args), jax.jit(f)(*args)
+    for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-13)
+
+
+def test_a_number_that_is_none_stays_in_its_place():
+    """In a row, too, NaN and infinity do no harm beside them."""
+    x = np.array([1.0, np.nan, -np.inf, 0.0, -4.0, np.inf, 2.0, 3.0, -0.0])
+
+    def f(x):
+        return x * 2.0, jnp.maximum(x, 1.0), jnp.sqrt(x), 1.0 / x, jnp.where(x > 0, x, -1.0), x < 1
+
+    assert_identical(run(f, x, way="rows"), jax.jit(f)(x))
 
 
 def test_an_array_that_is_read_later_survives_a_branch_that_updates_it():

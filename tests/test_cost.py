@@ -203,3 +203,29 @@ def test_fill_of_the_factor(make, most):
     bodies = make().bodies
     assert bodies.tangent.schur.solver.fill <= most
     assert bodies.plans["all"].solver.fill <= most
+
+
+# The most operations of the program of one run of an ensemble, from its assembly to its end.
+MOST_OF_MANY = {"RK4": 1800, "generalized-alpha": 1700}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_an_ensemble_is_one_program_whatever_its_numbers(name):
+    """Neither other parameters, ends, steps, numbers of runs nor threads need another one."""
+    system, start = slider_crank()
+    formulation, integrator = METHODS[name]
+    method = {"formulation": formulation, "integrator": integrator}
+
+    def run(runs, t_end, dt, threads):
+        masses = {"m": np.linspace(0.9, 1.1, runs)}
+        given = {"t_end": t_end, "dt": dt, "threads": threads, **method}
+        return hx.ensemble(system, start, parameters=masses, **given)
+
+    before = counts.traced, counts.compiled + counts.read, len(counts.left_to_xla)
+    assert run(5, 0.01, 1e-3, 1).success.all()
+    after = counts.traced, counts.compiled + counts.read, len(counts.left_to_xla)
+    assert after[1] - before[1] <= 1 and after[0] - before[0] <= 1 and after[2] == before[2]
+    if after[0] > before[0]:
+        assert counts.programs[-1].operations <= MOST_OF_MANY[name]
+    assert run(50, 0.02, 2e-3, 3).success.all()
+    assert (counts.traced, counts.compiled + counts.read, len(counts.left_to_xla)) == after

@@ -161,7 +161,6 @@ def assert_random_mechanism(name, seed, method):
     [
         ("four_bar", 2, "RK4"),
         ("quick_return", 4, "Dopri5"),
-        ("three_bars", 0, "RK4"),
         ("planar_tree", 1, "GGL, Radau"),
     ],
 )

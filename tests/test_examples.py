@@ -490,3 +490,35 @@ def test_model_of_gives_the_model_and_what_its_start_keeps():
         ready.model_of("slider_crank")
     with pytest.raises(ValueError, match="no mechanism 'nobody'"):
         ready.model_of("nobody")
+
+
+def test_file_text_is_there_for_those_written_by_hand():
+    assert 'name = "coupler"' in ready.file_text("four_bar")
+    assert ready.file_text("bricard") is None
+    with pytest.raises(ValueError, match="Python functions"):
+        ready.file_text("slider_crank")
+
+
+# -- mechanisms with beams -------------------------------------------------------------------------
+
+
+def test_whirling_rod_is_as_heavy_as_it_should_be_and_spins_as_a_rigid_one():
+    system, start = ready.whirling_rod(elements=4)
+    mass, spin = 0.2, 8.0
+    assert np.sum(system.bodies.mass) == pytest.approx(mass)
+    assert np.asarray(system.frame_of("rod.end", start.q, start.v).v.y) == pytest.approx(spin)
+    energy = float(system.kinetic_energy(start.q, start.v))
+    # m l^2 / 6 (w_y^2 + w_z^2); masses at nodes have (1 + 1/(2 n^2)) of it
+    assert energy == pytest.approx(mass / 6 * (spin**2 + 1) * (1 + 1 / 32), rel=1e-3)
+
+
+@pytest.mark.slow
+def test_lateral_buckling_begins_when_the_crank_has_lifted_the_tip_by_a_tenth_of_a_millimetre():
+    system, start = ready.lateral_buckling()
+    options = {"formulation": hx.Index3(), "integrator": hx.GeneralizedAlpha(0.6)}
+    result = hx.simulate(system, start, 0.12, dt=2.5e-4, **options)
+    assert result.success
+    middle = result.beam("beam").at(0.5)[0]
+    sideways = np.abs(middle[:, 1] - middle[0, 1])
+    assert np.interp(0.04, result.t, sideways) < 3e-4
+    assert 0.05 < result.t[np.argmax(sideways > 1e-3)] < 0.09  # the paper says about 0.05 s

@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose
 import file_fuzz
 import holonax as hx
 import test_records
+import test_robots
 from holonax.compiler import counts
 from holonax.examples.describing import MODELS
 from holonax.io.lines import json_lines, toml_lines
@@ -345,8 +346,11 @@ def test_outputs_may_name_what_bodies_do(tmp_path):
 def test_the_page_on_files_runs_as_it_stands(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     page = (Path(__file__).parent.parent / "docs" / "files.md").read_text(encoding="utf-8")
-    (file,) = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
+    file, beside = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
     written(tmp_path / "four_bar.toml", file)
+    written(tmp_path / "arm.loops.toml", beside)
+    robot = hx.load(written(tmp_path / "arm.urdf", test_robots.ARM))
+    assert "rod" in robot and robot["fore"].rotation != robot["upper"].rotation
     names = {}
     for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
         exec(compile(block, "files.md", "exec"), names)

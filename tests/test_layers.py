@@ -22,7 +22,7 @@ LAYERS = {
     "formulation": "linalg system problem",
     "integrator": "linalg system problem",
     "start": "linalg system",
-    "result": "compiler system problem formulation start",
+    "result": "compiler rotation system problem formulation start",
     "run": "linalg compiler system problem formulation integrator start result",
     "analysis": "compiler rotation system problem formulation integrator start result run",
     "many": "compiler system formulation integrator start run",
@@ -33,9 +33,10 @@ LAYERS = {
     "papers": "holonax",
     "cli": "holonax examples papers study",
 }
-# What is imported inside of functions only: the methods of a model that run and analyse it go
-# through the public names, and the command line and the papers have nothing else.
-LATE = {"model": {"holonax", "io"}}
+# What is imported inside of functions only: the methods of a model that run and analyse it, and
+# those of a result that draw it, go through the public names, and the command line and the papers
+# have nothing else.
+LATE = {"model": {"holonax", "io"}, "result": {"holonax", "io", "view"}}
 
 # Modules of one name in several rooms that mean the same there, and a class that a user knows by
 # the room it is in (`hx.Table` and `hx.papers.Table`).

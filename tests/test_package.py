@@ -13,6 +13,7 @@ import holonax
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "holonax"
+COMMAND = ROOT / "src" / "holonax_cli"  # the command, which imports the library when it computes
 OPTIONAL = {
     "matplotlib",
     "viser",
@@ -21,6 +22,7 @@ OPTIONAL = {
     "pydantic",
     "typer",
     "rich",
+    "pyarrow",
     "yourdfpy",
     "PIL",
     "pandas",
@@ -124,8 +126,10 @@ def test_the_wheel_is_pure_python(tmp_path):
     assert "holonax/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not any(name.startswith(("tests", "examples")) for name in names)
-    delivered = {name.removeprefix("holonax/") for name in names if name.endswith(".py")}
-    assert delivered == {str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py")}
+    delivered = {name for name in names if name.endswith((".py", ".json", ".toml"))}
+    here = (path for folder in (SOURCE, COMMAND) for path in folder.rglob("*.*"))
+    wanted = (x for x in here if x.suffix in (".py", ".json", ".toml"))
+    assert {str(path.relative_to(ROOT / "src")) for path in wanted} <= delivered
 
 
 def test_what_is_required_is_imported():
@@ -138,7 +142,7 @@ def test_what_is_required_is_imported():
     optional = {k: {name(x) for x in xs} for k, xs in project["optional-dependencies"].items()}
     found = {"flatbuffers"}  # by jax.export
     renamed = {"PIL": "pillow", "mpl_toolkits": "matplotlib", "jaxlib": "jax"}
-    for path in SOURCE.rglob("*.py"):
+    for path in (*SOURCE.rglob("*.py"), *COMMAND.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 found |= {alias.name.split(".")[0] for alias in node.names}
@@ -146,7 +150,8 @@ def test_what_is_required_is_imported():
                 found.add((node.module or "").split(".")[0])
             elif isinstance(node, ast.Call) and ast.unparse(node.func) == "require":
                 found.add(ast.literal_eval(node.args[0]).split(".")[0])
-    others = {renamed.get(x, x) for x in found} - set(sys.stdlib_module_names) - {"holonax"}
+    others = {renamed.get(x, x) for x in found} - set(sys.stdlib_module_names)
+    others -= {"holonax", "holonax_cli"}
     extras = [packages for extra, packages in optional.items() if extra != "dev"]
     assert others == core.union(*extras)  # an extra leads somewhere
 

@@ -158,6 +158,20 @@ def test_wrong_names_are_answered_with_right_ones(sprung):
     assert "slide" in repr(sprung.joint("rail")) and len(repr(sprung["block"])) < 140
 
 
+def test_a_force_that_sees_reactions_has_quantities_too():
+    """A block that is dragged over its rail: friction is mu times the weight."""
+    model = hx.Model(gravity=(0.0, -10.0))
+    model.planar_body("block", 2.0, 0.1, velocity=(3.0, 0.0))
+    model.prismatic("rail", "ground", "block", at=(0.0, 0.0), axis=(1.0, 0.0))
+    model.joint_friction("dry", "rail", coefficient=0.2, transition_speed=1e-3)
+    result = model.simulate(0.5, dt=0.01)
+    np.testing.assert_allclose(result.force("dry").force[:, 0], -0.2 * 20.0, rtol=1e-6)
+    speed = result.joint("rail").slide_rate
+    np.testing.assert_allclose(result.force("dry").power, -4.0 * speed, rtol=1e-6)
+    with pytest.raises((KeyError, ValueError), match="depends on reactions"):
+        model.simulate(0.1, dt=0.01, events=hx.Event("e", "dry.power"))
+
+
 # -- events ------------------------------------------------------------------------------------
 
 

@@ -94,14 +94,25 @@ def test_the_code_of_the_page_on_gradients_runs():
     inner = np.polynomial.Polynomial.fit(masses, values, 3)
     assert abs(names["value"] / inner(2.0) - 1) < 1e-3
     assert abs(gradient["coupler.mass"] / inner.deriv()(2.0) - 1) < 1e-2
+    found = names["found"]
+    assert abs(found.values["coupler.mass"] - 2.3) < 4 * found.std["coupler.mass"] < 0.2
 
 
-def test_the_code_of_the_page_on_names_runs():
+def test_the_code_of_the_page_on_names_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "names.md").read_text(encoding="utf-8")
     names = {}
     for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
         exec(compile(block, "names.md", "exec"), names)
     assert names["result"].status == "event" and names["gap"].shape == (601,)
+
+
+def test_the_code_of_the_page_on_control_runs():
+    page = (ROOT / "docs" / "control.md").read_text(encoding="utf-8")
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
+        exec(compile(block, "control.md", "exec"), names)
+    assert names["result"].stats["samples"] == 300
 
 
 def test_the_code_of_the_page_on_many_runs_runs(capsys):

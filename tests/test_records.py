@@ -29,6 +29,11 @@ def spatial():
     m.body("rod", hx.box((1.0, 0.1, 0.1), mass=2.0), position=(0.9, 0, 0), rotation=(1, 0.1, 0, 0))
     m.body("ball", hx.point_mass(0.5), position=(1.4, 0, 0))
     m.body("block", 3.0, (1.0, 1.1, 1.2), com=(0.01, 0.02, 0.03), position=(0, 0, 1.0))
+    section = hx.Section(EA=3.0, GA=(2.0, 2.1), GJ=0.5, EI=(0.3, 0.4), mass=0.2)
+    table = [(0.0, section), (1.0, hx.Section(2.0, (1.0, 1.1), 0.4, (0.2, 0.3), 0.1))]
+    m.beam("beam", (0, 0, 0), (1, 0.2, 0.3), section=section, up=NORMAL, elements=3)
+    m.beam("arc", (0, 0, 0), (1, 0, 0), section=table, elements=2, curvature=(0.1, 0.2, 0.3))
+    m.line_load("wind", "beam", force=(0.1, 0.2, 0.3), axes="body")
     m.revolute("revolute", "ground", "crank", at=(0, 0, 0.1), axis=AXIS)
     m.universal("universal", "crank", "rod", at=(0.4, 0, 0), axis_a=AXIS, axis_b=OTHER)
     m.spherical("spherical", "rod", "ball", at_a=(0.5, 0, 0), at_b=(0, 0, 0))
@@ -36,7 +41,7 @@ def spatial():
     m.cylindrical("cylindrical", "block", "rod", at=(0, 0, 0), axis_a=AXIS, axis_b=NORMAL)
     m.prismatic("prismatic", "ground", "rod", at=(0, 0, 0), axis=AXIS)
     m.planar_joint("plane", "ground", "rod", at=(0, 0, 0), axis=AXIS)
-    m.fixed("weld", "crank", "block")
+    m.fixed("weld", "beam.end", "block")
     m.distance("distance", "ground", "ball")
     m.point_on_line("line", "ground", "rod", at=(0, 0, 0), axis=AXIS)
     m.point_on_plane("on plane", "ground", "rod", at=(0, 0, 0), axis=AXIS)
@@ -54,6 +59,7 @@ def spatial():
     m.bushing("bushing", "crank", "rod", at=(1, 0, 0), axes=(0.1, 0.2, 0.3), stiffness=[1.0] * 6)
     m.joint_damping("oil", "revolute", 0.3)
     m.joint_friction("rust", "screw", (0.3, 0.2), (0.1, 0.05))
+    m.motor("servo", "revolute", target=0.2, proportional=3.0, derivative=0.1, limit=5.0)
     m.force("push", "rod", force=(1, 2, 3), at=(1, 1, 1), axes="body")
     m.torque("twist", "rod", torque=(1, 2, 3))
     return m

@@ -206,9 +206,13 @@ TIGHT = [
 MODEL_PAIRS = [*PAIRS[:3], *TIGHT, *PAIRS[5:7], (hx.NullSpace(), hx.RK4(), {"dt": 5e-3})]
 MODEL_PAIRS += PAIRS[8:]
 QUICK = ("PostStabilized-RK4", "Index3-GeneralizedAlpha", "Baumgarte-RK4")
+# The last number is the step of differences, relative to what is changed. The derivative by a
+# length of the chain is small beside what it is the sum of: differences are off by rounding, 1.5e-5
+# of it for a step of 1e-5, 7e-7 for 1e-4, and by 1e-8 for 1e-3, whatever the tolerance of Newton's
+# method.
 MECHANISMS = {
-    "four-bar": (spring_four_bar, ["coupler.mass", "B.at_b", "spring.stiffness", "v"]),
-    "chain": (spring_chain, ["link4.mass", "ball3.at_b", "spring.stiffness", "v"]),
+    "four-bar": (spring_four_bar, ["coupler.mass", "B.at_b", "spring.stiffness", "v"], 1e-4),
+    "chain": (spring_chain, ["link4.mass", "ball3.at_b", "spring.stiffness", "v"], 1e-3),
 }
 SHORT = np.array([0.0, 0.05, 0.1])
 
@@ -235,7 +239,7 @@ def central(function, h):
 
 @pytest.mark.parametrize(("mechanism", "pair"), [*cases()])
 def test_gradient_by_a_mass_a_length_a_stiffness_and_a_start(mechanism, pair):
-    build, names = MECHANISMS[mechanism]
+    build, names, h = MECHANISMS[mechanism]
     system, start = build()
 
     def call(at, v):
@@ -254,9 +258,9 @@ def test_gradient_by_a_mass_a_length_a_stiffness_and_a_start(mechanism, pair):
         p = np.asarray(system.parameters()[name], dtype=float)
         along = np.zeros_like(p)
         along.flat[0] = np.max(np.abs(p))
-        slope = central(lambda x: call({name: p + x * along}, start.v)[0], 1e-4)  # noqa: B023
+        slope = central(lambda x: call({name: p + x * along}, start.v)[0], h)  # noqa: B023
         assert np.sum(gradient[name] * along) == pytest.approx(slope, rel=1e-6), name
-    slope = central(lambda x: call({}, (1 + x) * start.v)[0], 1e-4)
+    slope = central(lambda x: call({}, (1 + x) * start.v)[0], h)
     assert gradient["v"] @ start.v == pytest.approx(slope, rel=1e-6)
 
 
@@ -421,3 +425,70 @@ def test_a_start_that_does_not_fit_is_moved_onto_the_constraints():
     g = np.max(np.abs(changed.constraint(motion.q[0], 0.0)))
     rate = np.max(np.abs(changed.constraint_rate(motion.q[0], motion.v[0], 0.0)))
     assert g < 1e-14 and rate < 1e-12
+
+
+def switched(t):
+    """A force that is switched on at 0.137 s."""
+    return jnp.where(t < 0.137, 0.0, 50.0)
+
+
+@pytest.mark.parametrize("pair", [PAIRS[0], PAIRS[3]], ids=[NAMES[0], NAMES[3]])
+def test_breaks_are_those_of_simulate(pair):
+    """Hit exactly, not seen a step too early, and methods that remember begin anew."""
+
+    def pendulum(m=1.0, l=0.5):
+        return hx.FunctionSystem(
+            mass=lambda q, p: p["m"] * jnp.eye(2),
+            force=lambda q, v, t, p: jnp.array([switched(t), -9.81 * p["m"]]),
+            constraint=lambda q, t, p: jnp.array([q @ q - p["l"] ** 2]),
+            parameters={"m": m, "l": l},
+        )
+
+    system = pendulum()
+    start = hx.consistent(system, [0.5, 0.0], [0.0, 0.0])
+    given = {**options(pair), "breaks": [0.137]}
+    motion = hx.trajectory(system, start, TIMES, **given)
+    run = hx.simulate(system, start, TIMES[-1], save=TIMES, **given)
+    assert motion.ok and motion.q.shape == (3, 2) and motion.steps == run.stats["steps"]
+    np.testing.assert_allclose(motion.t, TIMES)
+    np.testing.assert_allclose(motion.q, run.q, atol=1e-12)
+    np.testing.assert_allclose(motion.v, run.v, atol=1e-11)
+    end = lambda motion: motion.q[-1, 0]  # noqa: E731
+    value, gradient = hx.value_and_gradient(end, system, start, TIMES, with_respect_to="m", **given)
+    assert value == pytest.approx(run.q[-1, 0], abs=1e-12)
+    runs = [hx.trajectory(pendulum(m), start, TIMES, **given).q[-1, 0] for m in (1.0001, 0.9999)]
+    assert gradient["m"] == pytest.approx((runs[0] - runs[1]) / 2e-4, rel=1e-5)
+
+
+def test_the_tolerance_of_a_tiny_mechanism_is_that_of_simulate():
+    """A pendulum of 1e-7 m: rtol / 100 in metres would ask for nothing."""
+    model = hx.Model()
+    model.planar_body("rod", hx.rod(1e-7, mass=1e-12), position=(0.5e-7, 0.0))
+    model.revolute("A", "ground", "rod", at=(0.0, 0.0))
+    system, start = model.build()
+    end = 5e-5
+    motion = hx.trajectory(system, start, [0.0, end], rtol=1e-8)
+    run = hx.simulate(system, start, end, rtol=1e-8, integrator=hx.Dopri5(), save="end")
+    assert motion.ok and abs(motion.steps - run.stats["steps"]) <= 2
+    np.testing.assert_allclose(motion.q[-1], run.q[-1], rtol=1e-6)
+    same = hx.value_and_gradient(
+        lambda m: m.q[-1, 2], system, start, [0.0, end], rtol=1e-8, with_respect_to="v"
+    )
+    assert same[0] == pytest.approx(run.q[-1, 2], rel=1e-6)
+
+
+def test_a_driver_with_a_kink_is_passed_by_an_impulse():
+    """As in `simulate`: a crank that is driven at another rate from some time on."""
+    model = hx.Model(gravity=(0.0, -9.81))
+    model.planar_body("crank", hx.rod(0.4, mass=1.0), position=(0.2, 0.0))
+    model.planar_body("rod", hx.rod(0.6, mass=1.0), position=(0.7, 0.0))
+    model.revolute("A", "ground", "crank", at=(0.0, 0.0))
+    model.revolute("B", "crank", "rod", at=(0.4, 0.0))
+    model.drive_angle("motor", joint="A", angle=lambda t: jnp.where(t < 0.05, t, 3 * t - 0.1))
+    system, start = model.build()
+    given = {"dt": 2e-3, "breaks": [0.05]}
+    motion = hx.trajectory(system, start, [0.0, 0.1], **given)
+    run = hx.simulate(system, start, 0.1, save="end", integrator=hx.RK4(), **given)
+    np.testing.assert_allclose(motion.q[-1], run.q[-1], atol=1e-12)
+    np.testing.assert_allclose(motion.v[-1], run.v[-1], atol=1e-10)
+    assert motion.v[-1, 2 * 2] == pytest.approx(3.0, abs=1e-9)

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import holonax as hx
+from holonax.result.resampling import refined
 from holonax.view.animate import MAX_FRAMES
+from holonax.view.scene import draw
 from holonax.view.skeleton import skeleton
 
 matplotlib.use("Agg")
@@ -90,7 +92,10 @@ def test_curves_of_a_panel_differ_in_line_style(planar):
 
 
 def test_signals_are_chosen_by_name_or_given_with_a_unit(planar):
-    assert labels(hx.plot(planar, ["upper.angle", "lower"]))[1:3] == ["angle [rad]", "position [m]"]
+    assert labels(hx.plot(planar, ["upper.angle", "lower"]))[1:3] == [
+        "upper angle [rad]",
+        "position [m]",
+    ]
     given = {"tip, left [N]": planar.t, "tip, right [N]": planar.t, "speed [m/s]": planar.t}
     assert labels(hx.plot(planar, given))[1:3] == ["tip [N]", "speed [m/s]"]
 
@@ -98,7 +103,7 @@ def test_signals_are_chosen_by_name_or_given_with_a_unit(planar):
 @pytest.mark.parametrize(
     ("signals", "message"),
     [
-        (["crank"], "no coordinate or body 'crank'"),
+        (["crank"], "no quantity 'crank'"),
         ({"speed [m/s]": [1.0, 2.0]}, "one number for each"),
         ("upper", "must be a list"),
     ],
@@ -110,7 +115,7 @@ def test_wrong_signals_are_refused(planar, signals, message):
 
 def test_a_body_is_drawn_through_its_joints_and_traced_points(planar):
     index = np.array([0, planar.t.size - 1])
-    picture = skeleton(planar, index, [("lower", (0.0, 0.2))])
+    picture = skeleton(planar, index)
     upper, lower = picture.strokes
     assert not upper.closed and lower.points.shape == (2, 2, 2)
     elbow = planar["lower"].point((-0.5, 0.0))[index]
@@ -118,8 +123,18 @@ def test_a_body_is_drawn_through_its_joints_and_traced_points(planar):
     np.testing.assert_allclose(picture.pins[:, 1], elbow, atol=1e-9)
     np.testing.assert_allclose(picture.fixed, [[0.0, 0.0]], atol=1e-12)
     assert picture.rods.shape[1] == 0
-    three = skeleton(planar, index, [("lower", (0.0, 0.2)), ("lower", (0.5, 0.0))]).strokes[1]
-    assert three.closed and three.points.shape == (2, 3, 2)
+
+
+def test_a_body_without_a_shape_is_drawn_through_its_joints_and_traced_points():
+    model = hx.Model()
+    model.planar_body("plate", 1.0, 0.1)
+    model.revolute("pin", "ground", "plate", at=(-0.5, 0.0))
+    result = model.simulate(0.1, dt=0.01)
+    (line,) = skeleton(result, np.array([0])).strokes
+    np.testing.assert_allclose(line.points[0], [[-0.5, 0.0], [0.0, 0.0]], atol=1e-12)
+    traces = [("plate", (0.0, 0.2)), ("plate", (0.5, 0.0))]
+    three = skeleton(result, np.array([0]), traces).strokes[0]
+    assert three.closed and three.points.shape == (1, 3, 2)
 
 
 @pytest.mark.parametrize("which", ["planar", "spatial"])
@@ -181,3 +196,230 @@ def test_a_missing_library_says_how_to_install_it(planar, tmp_path, monkeypatch,
     if missing == "matplotlib":
         with pytest.raises(ImportError, match=r'pip install "holonax\[plot\]"'):
             hx.plot(planar)
+
+
+# -- shapes and symbols ------------------------------------------------------------------------
+
+
+def free_ball(**solid):
+    model = hx.Model()
+    model.planar_body("ball", solid.pop("solid", None) or 1.0, **solid)
+    return model.simulate(0.1, dt=0.01)
+
+
+def drawn_share(figure, colour):
+    """The share of the picture's axes that is of about this colour."""
+    figure.canvas.draw()
+    image = np.asarray(figure.canvas.buffer_rgba())[..., :3].astype(float)
+    box = figure.axes[0].get_window_extent()
+    height = image.shape[0]
+    inside = image[height - int(box.y1) : height - int(box.y0), int(box.x0) : int(box.x1)]
+    return np.mean(np.max(np.abs(inside - colour), axis=-1) < 12)
+
+
+@pytest.mark.parametrize(
+    ("given", "radius"),
+    [({"solid": hx.sphere(0.3, mass=1.0)}, 0.3), ({"inertia": 0.04}, 0.2)],
+)
+def test_a_free_body_is_drawn_by_its_shape_or_its_radius_of_gyration(given, radius):
+    picture = skeleton(free_ball(**given), np.array([0]))
+    figure = pyplot.figure(figsize=(4, 4), dpi=100)
+    axes = figure.add_subplot()
+    draw(axes, picture)
+    (solid,) = picture.solids
+    np.testing.assert_allclose(np.linalg.norm(solid.fills[0], axis=1), radius)
+    x, y = np.diff(axes.get_xlim())[0], np.diff(axes.get_ylim())[0]
+    fill = 255 * (1 - 0x70 / 255 * (1 - np.array([0x1F, 0x4E, 0x79]) / 255))
+    share = drawn_share(figure, fill)
+    assert share == pytest.approx(np.pi * radius**2 / (x * y), rel=0.1)
+
+
+@pytest.fixture(scope="module")
+def machine():
+    """A crank with a wheel, a block on a spring and damper, gears, a slot and a cam."""
+    model = hx.Model()
+    model.planar_body("wheel", hx.disc(0.2, mass=1.0), angular_velocity=3.0)
+    model.planar_body("large", hx.disc(0.4, mass=2.0), position=(0.6, 0.0))
+    model.planar_body("block", 1.0, 0.01, position=(0.0, 1.0))
+    angle = np.arctan2(0.7, 0.5)
+    middle = (0.1 + 0.5 * np.cos(angle), -1.0 + 0.5 * np.sin(angle))
+    model.planar_body("lever", hx.rod(1.0, mass=1.0), position=middle, angle=angle)
+    model.planar_body("follower", hx.rod(0.5, axis="y", mass=1.0), position=(2.0, 0.45))
+    model.planar_body("cam", 1.0, 0.02, position=(2.0, 0.0), angular_velocity=1.0)
+    model.revolute("A", "ground", "wheel", at=(0.0, 0.0))
+    model.revolute("B", "ground", "large", at=(0.6, 0.0))
+    model.gear("gear", "wheel", "large", teeth=(20, 40))
+    model.prismatic("rail", "ground", "block", at=(0.0, 1.0), axis=(1.0, 0.0))
+    ends = ((1.0, 1.0), (0.0, 1.0))
+    model.spring_damper(
+        "spring", "ground", "block", at=ends, stiffness=9.0, damping=0.1, length=0.7
+    )
+    model.revolute("C", "ground", "lever", at=(0.1, -1.0))
+    model.pin_in_slot(
+        "slot", "lever", "large", at_a=(0.0, 0.0), at_b=(0.0, -0.3), direction_a=(1.0, 0.0)
+    )
+    model.revolute("D", "ground", "cam", at=(2.0, 0.0))
+    model.prismatic("guide", "ground", "follower", at=(2.0, 0.45), axis=(0.0, 1.0))
+    model.point_on_curve("contact", "cam", "follower", curve=_ellipse, at_b=(0.0, -0.25))
+    return model.simulate(0.3, dt=0.01)
+
+
+def _ellipse(x, y):
+    return x**2 / 0.3**2 + y**2 / 0.2**2 - 1
+
+
+def test_springs_end_where_they_are_attached(machine):
+    index = np.arange(machine.t.size)
+    picture = skeleton(machine, index)
+    springs = [m for m in picture.marks if m.style == "spring"]
+    assert len(springs) == 1
+    block = machine["block"].position
+    across = springs[0].points[:, :, 1] - 1.0
+    assert np.max(across) - np.min(across) > 0.03  # a zig-zag
+    ends = springs[0].points[:, [0, -1], 0]
+    length = 1.0 - block[:, 0]
+    np.testing.assert_allclose(ends[:, 0], 1.0 - 0.12 * length, atol=1e-9)
+    np.testing.assert_allclose(ends[:, 1], 1.0 - 0.88 * length, atol=1e-9)
+    assert [m.style for m in picture.marks].count("damper") == 8
+
+
+def test_gears_touch_and_turn_with_their_wheels(machine):
+    picture = skeleton(machine, np.array([0, machine.t.size - 1]))
+    gears = {m.body: m.points for m in picture.marks if m.body in ("wheel", "large") and m.closed}
+    mean = {
+        x: np.mean(np.linalg.norm(p - p.mean(axis=1, keepdims=True), axis=2))
+        for x, p in gears.items()
+    }
+    assert mean["wheel"] == pytest.approx(0.2, rel=0.01)
+    assert mean["large"] == pytest.approx(0.4, rel=0.01)
+    arm = gears["wheel"][:, 0] - machine["wheel"].position[[0, -1]]
+    turned = np.arctan2(*arm[1][::-1]) - np.arctan2(*arm[0][::-1])
+    angle = machine.joint("A").angle
+    assert turned == pytest.approx(angle[-1] - angle[0], abs=1e-9)
+
+
+def test_a_cam_is_its_curve_and_turns_with_it(machine):
+    picture = skeleton(machine, np.arange(machine.t.size))
+    (cam,) = [m for m in picture.marks if m.body == "cam"]
+    assert cam.closed and cam.style == "fill"
+    tip = machine["follower"].point((0.0, -0.25))
+    distance = np.linalg.norm(cam.points - tip[:, None], axis=2).min(axis=1)
+    assert np.max(distance) < 0.02  # between two corners of the polygon
+    (start,) = cam.points[:1]
+    np.testing.assert_allclose(np.ptp(start, axis=0), (0.6, 0.4), atol=5e-3)
+
+
+def test_a_slider_without_a_shape_is_a_block_on_its_rail(machine):
+    picture = skeleton(machine, np.array([0]))
+    (block,) = [m for m in picture.marks if m.body == "block" and m.style == "fill"]
+    np.testing.assert_allclose(block.points[0].mean(axis=0), (0.0, 1.0), atol=1e-12)
+    (rail,) = [
+        m for m in picture.marks if m.style == "rail" and abs(m.points[0, 0, 1] - 1.0) < 1e-9
+    ]
+    slide = machine.joint("rail").slide
+    assert rail.points[0, 0, 0] < slide.min() and rail.points[0, 1, 0] > slide.max()
+    (slot,) = [m for m in picture.marks if m.body == "lever"]
+    assert slot.closed and slot.style == "outline"
+
+
+def test_space_is_drawn_with_faces_springs_and_wheels(tmp_path):
+    model = hx.Model()
+    model.body("arm", hx.cylinder(0.05, 1.0, axis="x", mass=1.0), position=(0.5, 0.0, 0.0))
+    model.body("free", 1.0, (0.01, 0.02, 0.03), position=(0.0, 1.0, 0.0))
+    model.body("disc", 1.0, (0.02, 0.04, 0.02), position=(0.0, 2.0, 0.4), velocity=(0.4, 0.0, 0.0),
+               angular_velocity=(0.0, 1.0, 0.0))  # fmt: skip
+    model.spherical("ball", "ground", "arm", at=(0.0, 0.0, 0.0))
+    ends = ((1.0, 0.0, 1.0), (1.0, 0.0, 0.0))
+    model.spring_damper("spring", "ground", "arm", at=ends, stiffness=9.0)
+    model.rolling_disc("roll", "disc", radius=0.4, axis=(0.0, 1.0, 0.0))
+    result = model.simulate(0.1, dt=0.01)
+    picture = skeleton(result, np.array([0]))
+    assert {x.name for x in picture.solids} == {"arm", "free"}
+    arm = next(x for x in picture.solids if x.name == "arm")
+    low, high = arm.at(0, arm.corners()).min(axis=0), arm.at(0, arm.corners()).max(axis=0)
+    np.testing.assert_allclose(high - low, (1.0, 0.1, 0.1), atol=1e-12)
+    (coil,) = [m for m in picture.marks if m.style == "spring"]
+    np.testing.assert_allclose(coil.points[0, [0, -1]], ends, atol=1e-12)
+    rim = next(m for m in picture.marks if m.body == "disc" and m.closed)
+    assert rim.points[0, :, 2].min() == pytest.approx(0.0, abs=1e-3)
+    path = hx.animate(result, tmp_path / "space.gif", fps=10)
+    assert path.stat().st_size > 1000
+
+
+# -- dense output and named curves -------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def adaptive():
+    """A pendulum in few and long steps."""
+    model = hx.Model()
+    model.planar_body("bob", hx.rod(1.0, mass=1.0), position=(0.5, 0.0))
+    model.revolute("A", "ground", "bob", at=(0.0, 0.0))
+    return model.simulate(3.0, rtol=1e-6)
+
+
+def test_curves_of_adaptive_runs_come_from_their_dense_output(adaptive):
+    assert adaptive.t.size < 100
+    fine = refined(adaptive, 500, also=[0.1234])
+    assert fine.t.size >= 500 and 0.1234 in fine.t and set(adaptive.t) <= set(fine.t)
+    np.testing.assert_allclose(np.linalg.norm(fine["bob"].position, axis=1), 0.5, atol=1e-9)
+    energy = fine.energy.total
+    np.testing.assert_allclose(energy, energy[0], atol=1e-4)
+    (line,) = adaptive.plot("A.angle").get_axes()[0].lines
+    assert len(line.get_xdata()) >= 500
+
+
+def test_states_on_both_sides_of_an_event_are_kept():
+    model = hx.Model()
+    model.planar_body("ball", hx.sphere(0.1, mass=1.0), position=(0.0, 1.0))
+    bounce = hx.Event("floor", "ball.y", direction="falling", change=hx.Impact(0.5))
+    result = model.simulate(0.6, rtol=1e-6, events=bounce)
+    fine = refined(result, 200)
+    twice = np.flatnonzero(np.diff(fine.t) == 0)
+    assert len(twice) == 1 and np.all(np.diff(fine.t) >= 0)
+    before, after = fine["ball"].velocity[twice[0] : twice[0] + 2, 1]
+    assert after == pytest.approx(-0.5 * before, rel=1e-9)
+
+
+def test_a_result_at_other_times_is_a_result(adaptive):
+    times = np.linspace(0.0, 3.0, 31)
+    at = adaptive.sampled(times)
+    np.testing.assert_array_equal(at.t, times)
+    reaction, rate = at.joint("A").reaction.force, at.joint("A").rate
+    along = np.stack([np.cos(at.joint("A").angle), np.sin(at.joint("A").angle)], axis=1)
+    # towards the pin: m w^2 l / 2 - m g.e, with w^2 = -3 g sin(angle) / l
+    pull = -np.einsum("ij,ij->i", reaction, along)
+    np.testing.assert_allclose(pull, 0.5 * rate**2 - 9.81 * along[:, 1], atol=1e-9)
+    with pytest.raises(ValueError, match="rising order"):
+        adaptive.sampled([1.0, 0.5])
+
+
+def test_names_stand_for_what_is_usual(adaptive):
+    figure = adaptive.plot("bob", "A", "A.reaction.force", "energy", "drift")
+    wanted = ["position [m]", "A angle [rad]", "force [N]", "energy [J]", "drift"]
+    assert labels(figure) == wanted
+    assert [len(axes.lines) for axes in figure.get_axes()] == [2, 1, 2, 4, 2]
+    assert len(adaptive.plot().get_axes()) == 6
+
+
+def test_a_phase_portrait_is_one_quantity_over_another(adaptive):
+    (axes,) = adaptive.plot(x="A.angle", y="A.rate").get_axes()
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("A angle [rad]", "A rate [rad/s]")
+    angle, rate = axes.lines[0].get_data()
+    np.testing.assert_allclose(rate**2, -3 * 9.81 * np.sin(angle), atol=2e-3)
+    with pytest.raises(TypeError, match="give x= and y= alone"):
+        adaptive.plot("A", x="A.angle", y="A.rate")
+    with pytest.raises(ValueError, match=r"no quantity 'A\.angel'. Did you mean A\.angle"):
+        adaptive.plot("A.angel")
+    with pytest.raises(ValueError, match="Name one"):
+        adaptive.plot(x="bob", y="A.rate")
+
+
+def test_a_mesh_is_drawn_by_its_triangles(tmp_path):
+    (tmp_path / "part.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\n")
+    shape = hx.Shape("mesh", path=str(tmp_path / "part.obj"), scale=0.001, position=(0.2, 0.0, 0.0))
+    model = hx.Model()
+    model.planar_body("part", 1.0, 0.1, shape=shape)
+    (solid,) = skeleton(model.simulate(0.02, dt=0.01), np.array([0])).solids
+    assert len(solid.fills) == 2
+    np.testing.assert_allclose(solid.corners().max(axis=0), (0.201, 0.001), atol=1e-12)

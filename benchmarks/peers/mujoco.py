@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import mujoco
+import numpy as np
 
 from .. import fresh
 from ..measure import Recorder, tool_main, version_of
-from ..problems import Gyroscope, Rods, chain
+from ..problems import Gyroscope, Rods, SliderCrank, chain
 
 
 def options(spec: Any, rods: Rods, step: float) -> None:
@@ -101,8 +102,72 @@ def first_answer(recorder: Recorder) -> None:
     fresh.answer(recorder, "gyroscope", "gyroscope_mujoco", Gyroscope.error, setting)
 
 
+def slider_crank(step: float) -> Any:
+    """That of `problems.SliderCrank` with a slider of one gram, held by one soft `connect`."""
+    p = SliderCrank
+    spec = mujoco.MjSpec()
+    spec.option.timestep = step
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_RK4
+    spec.option.solver = mujoco.mjtSolver.mjSOL_NEWTON
+    spec.option.tolerance = 1e-14
+    spec.option.gravity = [0.0, -p.gravity, 0.0]
+    spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
+
+    def body(parent: Any, name: str, place: list[float], mass: float, inertia: float) -> Any:
+        made = parent.add_body(name=name, pos=place)
+        made.explicitinertial = True
+        made.mass, made.inertia = mass, [inertia] * 3
+        return made
+
+    hinge, slide = mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE
+    crank = body(spec.worldbody, "crank", [0.0, 0.0, 0.0], 1.0, p.crank_inertia)
+    crank.add_joint(type=hinge, axis=[0.0, 0.0, 1.0])
+    rod = body(crank, "rod", [p.crank, 0.0, 0.0], p.mass, p.rod_inertia)
+    rod.ipos = [p.offset, 0.0, 0.0]
+    rod.add_joint(type=hinge, axis=[0.0, 0.0, 1.0])
+    slider = body(spec.worldbody, "slider", [0.0, 0.0, 0.0], 1e-3, 1e-6)
+    slider.add_joint(type=slide, axis=[1.0, 0.0, 0.0])
+    spec.add_equality(
+        type=mujoco.mjtEq.mjEQ_CONNECT,
+        objtype=mujoco.mjtObj.mjOBJ_BODY,
+        name1="rod",
+        name2="slider",
+        data=[p.rod, 0.0, 0.0, *[0.0] * 9],
+        solref=[2 * step, 1.0],
+        solimp=[0.9999, 0.9999, 0.001, 0.5, 2.0],
+    )
+    return spec.compile()
+
+
+def ensembles(recorder: Recorder) -> None:
+    """Rollouts of slider-cranks in one thread, by CPU time."""
+    import time
+
+    from mujoco import rollout
+
+    step, steps, runs = 1e-3, 1000, 256
+    model = slider_crank(step)
+    data = mujoco.MjData(model)
+    p = SliderCrank
+    data.qpos[:] = [p.angle, p.rod_angle - p.angle, p.slider]
+    size = mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_FULLPHYSICS)
+    first = np.zeros(size)
+    mujoco.mj_getState(model, data, first, mujoco.mjtState.mjSTATE_FULLPHYSICS)
+    spent = []
+    for _ in range(recorder.repeats):
+        begin = time.process_time()
+        states, _ = rollout.rollout(model, data, np.tile(first, (runs, 1)), nstep=steps)
+        spent.append(time.process_time() - begin)
+    mujoco.mj_setState(model, data, states[-1, -1], mujoco.mjtState.mjSTATE_FULLPHYSICS)
+    mujoco.mj_forward(model, data)
+    drift = float(np.max(np.abs(data.efc_pos)))
+    note = f"{runs} runs, rollout, RK4, soft constraint, slider of 1 g; drift {drift:.1e} m"
+    recorder.row("slider-crank, RK4", "steps_per_s", runs * steps / min(spent), drift, note=note)
+
+
 WORKS = {f"chain N={n} accuracy": lambda r, n=n: accuracy(r, n) for n in (10, 100, 1000)}
 WORKS["first-answer/gyroscope"] = first_answer
+WORKS["ensemble/slider-crank-RK4"] = ensembles
 
 
 if __name__ == "__main__":

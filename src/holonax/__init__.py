@@ -35,6 +35,8 @@ from .integrator import (
     AdamsMoulton,
     Dop853,
     Dopri5,
+    EnergyDecaying,
+    EnergyPreserving,
     Euler,
     GeneralizedAlpha,
     Heun,
@@ -55,6 +57,7 @@ from .model import (
     MassProperties,
     Model,
     ModelError,
+    Section,
     Shape,
     box,
     composite,
@@ -69,6 +72,7 @@ from .result.result import Energy, Result
 from .result.states import Occurrence
 from .rotation import Vec2, Vec3
 from .run.control import StepControl
+from .run.controlled import Controller, simulate_controlled
 from .run.events import Event, Impact
 from .run.pairs import Method, methods
 from .run.request import Progress
@@ -84,9 +88,11 @@ if TYPE_CHECKING:
     from . import analysis, examples, io, many, papers, study, view
     from .analysis import (
         Equilibrium,
+        Fit,
         Floquet,
         Linearization,
         equilibrium,
+        fit,
         floquet,
         inverse_dynamics,
         kinematics,
@@ -102,9 +108,11 @@ if TYPE_CHECKING:
 _MODULES = ("analysis", "examples", "io", "many", "papers", "study", "view")
 _FROM = {
     "Equilibrium": "analysis",
+    "Fit": "analysis",
     "Floquet": "analysis",
     "Linearization": "analysis",
     "equilibrium": "analysis",
+    "fit": "analysis",
     "floquet": "analysis",
     "inverse_dynamics": "analysis",
     "kinematics": "analysis",
@@ -133,17 +141,21 @@ __all__ = [
     "Baumgarte",
     "Body",
     "ConstraintError",
+    "Controller",
     "CoordinatePartitioning",
     "CoordinateProjection",
     "Diagnosis",
     "Dop853",
     "Dopri5",
     "Energy",
+    "EnergyDecaying",
+    "EnergyPreserving",
     "Ensemble",
     "Equilibrium",
     "Euler",
     "Event",
     "FileError",
+    "Fit",
     "Floquet",
     "FunctionSystem",
     "GGL",
@@ -178,6 +190,7 @@ __all__ = [
     "Ralston",
     "Rattle",
     "Result",
+    "Section",
     "Shape",
     "StabilizedInvariant",
     "StaggeredPenalty",
@@ -206,6 +219,7 @@ __all__ = [
     "ensemble",
     "equilibrium",
     "examples",
+    "fit",
     "floquet",
     "from_sympy",
     "inverse_dynamics",
@@ -223,6 +237,7 @@ __all__ = [
     "rod",
     "show",
     "simulate",
+    "simulate_controlled",
     "sphere",
     "study",
     "trajectory",

@@ -1,6 +1,7 @@
 """Other questions to the same model: rest, prescribed motion, the forces behind it, vibration."""
 
 from .equilibrium import Equilibrium, equilibrium
+from .fit import Fit, fit
 from .floquet import Floquet, floquet
 from .inverse import ActuatorForces, inverse_dynamics
 from .kinematics import Motion, kinematic_motion, kinematics
@@ -10,11 +11,13 @@ from .modes import Modes
 __all__ = [
     "ActuatorForces",
     "Equilibrium",
+    "Fit",
     "Floquet",
     "Linearization",
     "Modes",
     "Motion",
     "equilibrium",
+    "fit",
     "floquet",
     "inverse_dynamics",
     "kinematic_motion",

@@ -19,18 +19,33 @@ import numpy as np
 from .._arguments import checked_call, choice
 from .._messages import listed
 from .._numbers import count, finite_number
+from ..result.along import BeamMotion, beam_motion
 from ..start.consistent import Start, consistent, constraint_rows
 from ..start.diagnosis import unique
 from ..system.base import Array, System
+from ..system.beam import MOST_TURN
+from ..system.frames import PlanarFrame
+from ..system.mechanism import Mechanism
 from ..system.reaction_forces import refuse_reaction_forces
 from .checks import as_start, check_system, is_traced, known, unit
+from .load_steps import loaded
 from .statics import Found, Problem, search
 from .tangent_space import Tangent
 
 _NEUTRAL = 1e-9  # stiffness that counts as none, relative to the largest
+_NEUTRAL_BEAM = 1e-13  # of slender beams, which are soft against their own stiffest motions
 _METHODS = ("newton", "relaxation")
 _RELAXATION_STEPS = 5_000
 _RELAXATION_STEPS_ALONE = 100_000  # for systems too large for Newton's dense matrices
+
+
+class Pose(eqx.Module):
+    """Where a body is: `position` [m] of the origin of its coordinates, and `rotation`, the matrix
+    of its axes, or `angle` [rad] in the plane."""
+
+    position: Array
+    rotation: Array | None = None
+    angle: Array | None = None
 
 
 class Equilibrium(eqx.Module):
@@ -43,6 +58,7 @@ class Equilibrium(eqx.Module):
     geometric one of the loaded joints, is positive on all motions that are free; `softest` is its
     lowest eigenvalue (in the mass metric) over the largest. Both are None for systems too large
     for dense algebra. `success`, `iterations` and `message` say how the search went.
+    ``rest["name"]`` is the place of a body, ``rest.beam("name")`` what happens along a beam.
     """
 
     system: System
@@ -57,6 +73,26 @@ class Equilibrium(eqx.Module):
     softest: Array | None
     rank: int | None = eqx.field(static=True)
 
+    def __getitem__(self, name: str) -> Pose:
+        """Where the body `name` is, or a node of a beam such as ``"beam.end"``."""
+        frame = self._mechanism("the place of a body").frame_of(name, self.q, 0.0 * self.unbalanced)
+        if isinstance(frame, PlanarFrame):
+            return Pose(frame.r.array(), angle=frame.angle)
+        return Pose(frame.r.array(), rotation=frame.A.array())
+
+    def beam(self, name: str) -> BeamMotion:
+        """The shape, strains and section forces of a beam."""
+        system = self._mechanism("a beam")
+        return beam_motion(system, name, self.q, 0.0 * self.unbalanced)
+
+    def _mechanism(self, what: str) -> Mechanism:
+        if not isinstance(self.system, Mechanism):
+            raise TypeError(
+                f"{what} needs a mechanism made with hx.Model; this equilibrium belongs to a "
+                f"{type(self.system).__name__}, which knows coordinates only (use .q)."
+            )
+        return self.system
+
     @property
     def start(self) -> Start:
         """This configuration at rest as a start for `hx.simulate`."""
@@ -65,7 +101,11 @@ class Equilibrium(eqx.Module):
     @property
     def stable(self) -> Array | None:
         """Whether every small motion is resisted, by more than rounding."""
-        return None if self.softest is None else self.softest > _NEUTRAL
+        return None if self.softest is None else self.softest > self._neutral
+
+    @property
+    def _neutral(self) -> float:
+        return _NEUTRAL_BEAM if self.system.section_shapes() else _NEUTRAL
 
     @property
     def residual(self) -> Array:
@@ -89,11 +129,26 @@ class Equilibrium(eqx.Module):
                 f"cannot be met at t = {float(self.t):g} s, {misfit.max():.3g} is left. Give a "
                 "closer start, or another t."
             )
+        if isinstance(self.system, Mechanism) and self.system.beams:
+            return f"no equilibrium found in {steps}: {self._most_turned()}"
         name, force = self._worst()
         return (
             f"no equilibrium found in {steps}: {name} is out of balance by {force}. Give a closer "
             'start, more load_steps, or method="relaxation"; see that something holds every motion '
             "against the loads."
+        )
+
+    def _most_turned(self) -> str:
+        """What is said of the beam element that turns most, where no more load is taken."""
+        found = []
+        for place in self._mechanism("a beam").beams:
+            turns = self.beam(place.name).turns
+            found.append((float(np.max(turns)), place.name, int(np.argmax(turns))))
+        turn, name, element = max(found)
+        return (
+            f"beyond a part of the load nothing converges; beam {name!r}, element {element}, turns "
+            f"most, by {turn:.3g} rad of the {MOST_TURN} that an element may. Give the beam more "
+            "elements, or more load_steps."
         )
 
     def _kind(self) -> str:
@@ -102,7 +157,7 @@ class Equilibrium(eqx.Module):
             return ""
         if bool(self.stable):
             return ", stable"
-        if float(self.softest) >= -_NEUTRAL:
+        if float(self.softest) >= -self._neutral:
             return ", neutral: some motion meets no resistance"
         return ', unstable (method="relaxation" goes to a stable one)'
 
@@ -238,6 +293,9 @@ def _search(
     relaxation: bool,
 ) -> Found:
     steps = _RELAXATION_STEPS_ALONE if rank is None else _RELAXATION_STEPS
+    if rank is not None and not relaxation and system.section_shapes():
+        redundant = system.has_redundant_constraints
+        return loaded(system, q, t, load_steps, redundant=redundant)
     options = {"rank": rank, "relaxation": relaxation, "relaxation_steps": steps}
     return search(system, q, t, load_steps, tol, **options)
 
@@ -256,7 +314,7 @@ def _answer(system: System, t: Array, rank: int | None, found: Found) -> Equilib
         tangent, force = whole.at(q)
         lam = tangent.smallest(tangent.multipliers(force))
         unbalanced = tangent.lower @ tangent.allowed(force)
-        softest = _softest(whole, q, tangent, lam)
+        softest = _softest(whole, q, tangent, lam, found.stiffness)
     return Equilibrium(
         system=system,
         t=t,
@@ -302,12 +360,25 @@ def _differentiable(problem: Problem, found: Array) -> Array:
     return system.normalize(system.retract(found, step))
 
 
-def _softest(problem: Problem, q: Array, tangent: Tangent, lam: Array) -> Array:
-    """The lowest eigenvalue of the stiffness on the allowed motions, over the largest."""
-    problem, q, tangent, lam = jax.lax.stop_gradient((problem, q, tangent, lam))
-    basis = tangent.basis()
+def _softest(
+    problem: Problem, q: Array, tangent: Tangent, lam: Array, known: Array | None
+) -> Array:
+    """The lowest eigenvalue of the stiffness on the allowed motions, over the largest.
+
+    Where the search knew the stiffness there are beams, whose rotations have next to no inertia:
+    motions are compared by their own stiffness then instead of their mass.
+    """
+    problem, q, tangent, lam, known = jax.lax.stop_gradient((problem, q, tangent, lam, known))
+    if known is None:
+        basis = tangent.basis()
+        K = problem.stiffness(q, lam)
+    else:
+        size = jnp.max(jnp.abs(known), axis=1)
+        scale = 1 / jnp.sqrt(jnp.where(size > 0, size, 1.0))
+        K = known * scale[:, None] * scale
+        basis = jnp.linalg.svd(tangent.jacobian * scale)[2][tangent.rank :].T
     if basis.shape[1] == 0:
         return jnp.ones(())
-    K = basis.T @ problem.stiffness(q, lam) @ basis
+    K = basis.T @ K @ basis
     eigenvalues = jnp.linalg.eigvalsh((K + K.T) / 2)
     return eigenvalues[0] / jnp.maximum(jnp.max(jnp.abs(eigenvalues)), 1e-300)

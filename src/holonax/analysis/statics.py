@@ -124,13 +124,15 @@ class Problem(eqx.Module):
 
 
 class Found(NamedTuple):
-    """Where a search ended: `size` is |r|, `scale` that of the force it is compared with."""
+    """Where a search ended: `size` is |r|, `scale` that of the force it is compared with;
+    `stiffness` is K there, where the search had it."""
 
     q: Array
     size: Array
     scale: Array
     iterations: Array
     done: Array
+    stiffness: Array | None = None
 
 
 def largest(x: Array) -> Array:

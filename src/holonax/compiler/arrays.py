@@ -7,6 +7,7 @@ loop when it is needed, so that a row of operations on large arrays becomes one 
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .operations import Buffer, Builder, For, Node, kind_of
+from .rows import RowMaker, parts
 
 SMALL = 1024  # entries up to which an array is taken apart
 DEEPEST = 32  # rules for large arrays that may call one another
@@ -85,11 +87,25 @@ def flat_index(b: Builder, index: Sequence[Node], shape: Sequence[int]) -> Node:
     return at
 
 
+def _whole_input(nodes: list[Node]) -> Buffer | None:
+    """The buffer that numbers were read from, if they are all of an input of the program."""
+    single = [(x.args[0], x.data) if x.op == "part" else (x, 0) for x in nodes]
+    source = single[0][0].data if single and single[0][0].op == "load" else None
+    if not isinstance(source, Buffer) or source.place != "input" or source.size != len(nodes):
+        return None
+    for k, (load, at) in enumerate(single):
+        if load.op != "load" or load.data is not source or load.args[0].op != "const":
+            return None
+        if load.args[0].data + at != k:
+            return None
+    return source
+
+
 class Arrays:
     """Arrays in and out of memory."""
 
-    def __init__(self, builder: Builder) -> None:
-        self.b = builder
+    def __init__(self, builder: Builder, rows: RowMaker) -> None:
+        self.b, self.rows = builder, rows
         self.buffers: list[Buffer] = []
         self._constants: dict[Any, Buffer] = {}
 
@@ -166,11 +182,21 @@ class Arrays:
             for i in np.ndindex(*x.shape):
                 out[i] = x.entry([self.b.index(k) for k in i])
             return out
-        buffer = self.stored(x).buffer
-        out = np.empty(buffer.size, object)
-        for k in range(buffer.size):
-            out[k] = self.b.load(buffer, self.b.index(k))
-        return out.reshape(x.shape)
+        return self.loaded(self.stored(x).buffer, self.b.index(0), x.shape)
+
+    def loaded(self, buffer: Buffer, first: Node, shape: Sequence[int]) -> np.ndarray:
+        """An array in a buffer from some entry on, as scalars."""
+        b, size = self.b, math.prod(shape)
+        step = self.rows.width(shape) if buffer.kind == "f64" else 0
+        out = np.empty(size, object)
+        if step and not (buffer.place == "constant" and first.op == "const"):
+            for k in range(0, size, step):
+                at = b.apply("add", "i64", first, b.index(k))
+                out[k : k + step] = parts(b.load_row(buffer, at, step))
+        else:
+            for k in range(size):
+                out[k] = b.load(buffer, b.apply("add", "i64", first, b.index(k)))
+        return out.reshape(shape)
 
     def scalar(self, x: Array) -> Node:
         """The only entry."""
@@ -200,6 +226,9 @@ class Arrays:
         kind = flat[0].kind if flat else "f64"
         if all(node.op == "const" for node in flat):
             return Stored(self._constant_buffer(kind, [node.data for node in flat]), x.shape)
+        whole = _whole_input(flat)
+        if whole is not None:
+            return Stored(whole, x.shape)
         key = ("stored", *flat)
         buffer = self.b.recall(key)
         if buffer is None:
@@ -209,10 +238,18 @@ class Arrays:
             self.b.remember(key, buffer)
         return Stored(buffer, x.shape)
 
-    def write(self, buffer: Buffer, nodes: Sequence[Node]) -> None:
-        """Scalars into memory, one after the other."""
-        for k, node in enumerate(nodes):
-            self.b.store(buffer, self.b.index(k), node)
+    def write(self, buffer: Buffer, nodes: list[Node], first: Node | None = None) -> None:
+        """Scalars into memory, one after the other, from the entry `first` on."""
+        b, k = self.b, 0
+        while k < len(nodes):
+            at = b.index(k) if first is None else b.apply("add", "i64", first, b.index(k))
+            node, step = nodes[k], 1
+            if node.op == "part" and node.data == 0 and buffer.kind == "f64":
+                row = node.args[0]
+                if nodes[k : k + len(row.parts)] == row.parts:
+                    node, step = row, len(row.parts)
+            b.store(buffer, at, node)
+            k += step
 
     def fill(self, target: Stored, x: Delayed) -> None:
         """Compute a delayed array into memory."""

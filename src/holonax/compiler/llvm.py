@@ -11,6 +11,7 @@ import struct
 from typing import Any
 
 from . import routines
+from .machine import host_lanes
 from .operations import (
     FUNCTIONS,
     Block,
@@ -20,6 +21,7 @@ from .operations import (
     is_float,
     is_signed,
 )
+from .row_writer import RowWriter
 
 _STACK = 4096  # entries up to which an array is on the stack,
 _ALL_STACK = 1 << 18  # and bytes up to which all of these together are
@@ -70,6 +72,8 @@ class Emitter:
         self.lines: list[str] = []
         self.declared: set[str] = set()
         self.routines: set[str] = set()
+        length = host_lanes()
+        self._rows = RowWriter(self._value, self._operand, self.lines, self.declared, length)
         self.scratch = 0
         self._n = 0
         self._block = "entry"
@@ -150,6 +154,8 @@ class Emitter:
         return literal(kind, value)
 
     def _operand(self, node: Node) -> str:
+        if node.op == "part":
+            return self._rows.part(node, self._block)
         return literal(node.kind, node.data) if node.op == "const" else node.name
 
     def _typed(self, node: Node) -> str:
@@ -161,7 +167,18 @@ class Emitter:
             if node.op in STATEMENTS:
                 getattr(self, f"_{node.op}")(node)
             elif node.live:
-                node.name = self._computed(node)
+                if "*" in node.kind:
+                    self._row(node)
+                else:
+                    node.name = self._computed(node)
+
+    def _row(self, node: Node) -> None:
+        """A row of numbers; see `rows.py`."""
+        if node.op == "load":
+            fixed = self._invariant if node.data.place in ("input", "constant") else ""
+            self._rows.load(node, self._address(node.data, node.args[0]), fixed)
+        else:
+            self._rows.written(node)
 
     def _computed(self, node: Node) -> str:
         op, kind, args = node.op, node.kind, node.args
@@ -308,6 +325,9 @@ class Emitter:
         buffer, (index, value) = node.data, node.args
         if not buffer.live:
             return
+        if "*" in value.kind:
+            self._rows.store(value, self._address(buffer, index))
+            return
         what = self._operand(value)
         if buffer.kind == "b1":
             what = self._value(f"zext i1 {what} to i8")
@@ -348,26 +368,40 @@ class Emitter:
         loop = node.data
         self._n += 1
         n, before = self._n, self._block
+        phis = [phi for phi in loop.phis if phi.live]
+        starts = [self._operands(phi.args[0]) for phi in phis]
         self.lines.append(f"  br label %h{n}")
         self._label(f"h{n}")
-        phis = [phi for phi in loop.phis if phi.live]
-        at = len(self.lines)
-        for phi in phis:
-            self._n += 1
-            phi.name = f"%v{self._n}"
-            self.lines.append("")
+        at, names = len(self.lines), []
+        for phi, start in zip(phis, starts, strict=True):
+            names.append([f"%v{self._n + 1 + k}" for k in range(len(start))])
+            self._n += len(start)
+            self._name_pieces(phi, names[-1])
+            self.lines += [""] * len(start)
         self.block(loop.condition)
         self.lines.append(f"  br i1 {self._operand(loop.going)}, label %w{n}, label %x{n}")
         self._label(f"w{n}")
         self.block(loop.body)
-        for k, phi in enumerate(phis):
-            start, following = (self._operand(x) for x in phi.args)
-            self.lines[at + k] = (
-                f"  {phi.name} = phi {type_of(phi.kind)} [{start}, %{before}], "
-                f"[{following}, %{self._block}]"
-            )
+        for phi, start, its in zip(phis, starts, names, strict=True):
+            for name, a, b in zip(its, start, self._operands(phi.args[1]), strict=True):
+                kind = self._phi_type(phi)
+                self.lines[at] = f"  {name} = phi {kind} [{a}, %{before}], [{b}, %{self._block}]"
+                at += 1
         self.lines.append(f"  br label %h{n}")
         self._label(f"x{n}")
+
+    def _operands(self, node: Node) -> list[str]:
+        """A number, or the pieces of a row."""
+        return self._rows.pieces(node) if "*" in node.kind else [self._operand(node)]
+
+    def _name_pieces(self, node: Node, names: list[str]) -> None:
+        if "*" in node.kind:
+            self._rows.name(node, names)
+        else:
+            (node.name,) = names
+
+    def _phi_type(self, node: Node) -> str:
+        return self._rows.type(node.kind) if "*" in node.kind else type_of(node.kind)
 
     def _switch(self, node: Node) -> None:
         switch = node.data
@@ -375,19 +409,22 @@ class Emitter:
         n = self._n
         labels = [f"s{n}_{k}" for k in range(len(switch.blocks))]
         self._choose(switch, labels)
-        ends = []
-        for label, block in zip(labels, switch.blocks, strict=True):
+        ends, phis = [], [phi for phi in switch.phis if phi.live]
+        given: list[list[list[str]]] = [[] for _ in phis]  # of each phi, for each block
+        for k, (label, block) in enumerate(zip(labels, switch.blocks, strict=True)):
             self._label(label)
             self.block(block)
+            for phi, cases in zip(phis, given, strict=True):
+                cases.append(self._operands(phi.args[k]))
             ends.append(self._block)
             self.lines.append(f"  br label %m{n}")
         self._label(f"m{n}")
-        for phi in switch.phis:
-            if phi.live:
-                cases = ", ".join(
-                    f"[{self._operand(x)}, %{end}]" for x, end in zip(phi.args, ends, strict=True)
-                )
-                phi.name = self._value(f"phi {type_of(phi.kind)} {cases}")
+        for phi, cases in zip(phis, given, strict=True):
+            names = []
+            for pieces in zip(*cases, strict=True):
+                text = ", ".join(f"[{x}, %{end}]" for x, end in zip(pieces, ends, strict=True))
+                names.append(self._value(f"phi {self._phi_type(phi)} {text}"))
+            self._name_pieces(phi, names)
 
     def _choose(self, switch: Any, labels: list[str]) -> None:
         """Go to one of several blocks."""

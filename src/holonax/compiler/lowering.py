@@ -17,7 +17,18 @@ import numpy as np
 from jax.extend import core as jax_core
 
 from .arrays import SMALL, Array, Arrays, Delayed, Stored, flat_index, is_large
-from .operations import Block, Buffer, Builder, Node, Switch, Unsupported, While, kind_of
+from .operations import (
+    Block,
+    Buffer,
+    Builder,
+    Node,
+    Switch,
+    Unsupported,
+    While,
+    kind_of,
+    scalar_kind,
+)
+from .rows import RowMaker, parts, widths
 
 UNROLLED = 3000  # operations up to which a loop of known length is written out
 LONGEST = 32  # and how often it may be done
@@ -83,7 +94,8 @@ class Lowering:
 
     def __init__(self, unrolled: int | None = None) -> None:
         self.b = Builder()
-        self.a = Arrays(self.b)
+        self.rows = RowMaker(self.b)
+        self.a = Arrays(self.b, self.rows)
         self._unrolled = UNROLLED if unrolled is None else unrolled
         self._plans: dict[Any, Plan] = {}
         self._weights: dict[int, tuple[int, int]] = {}
@@ -174,6 +186,21 @@ class Lowering:
                 equations += e
             self._weights[key] = weight, equations
         return self._weights[key]
+
+    def use_rows(self, jaxpr: Any) -> None:
+        """Compute in rows what has many operations on rows of one length; see `rows.py`."""
+        measured: dict[int, int] = {}
+        self._count_rows(jaxpr, measured)
+        self.rows.widths = tuple(widths(measured, self.weight(jaxpr)))
+
+    def _count_rows(self, jaxpr: Any, measured: dict[int, int]) -> None:
+        for eqn in jaxpr.eqns:
+            for inner in inner_jaxprs(eqn):
+                self._count_rows(inner, measured)
+            shape = eqn.outvars[0].aval.shape if eqn.outvars else ()
+            if shape and eqn.primitive.name not in MOVING:
+                n = shape[-1]
+                measured[n] = measured.get(n, 0) + min(math.prod(shape), SMALL)
 
     # -- the walk ----------------------------------------------------------------------------
 
@@ -299,6 +326,7 @@ class Lowering:
         of_cond, of_body = fixed[: split[0]], fixed[split[0] :]
         condition, consts = opened(p["cond_jaxpr"])
         body, body_consts = opened(p["body_jaxpr"])
+        self._lay_down(body, of_body)
 
         batched = bool(condition.outvars[0].aval.shape)
         active: list[Array] = []  # which members of a batch go on
@@ -367,6 +395,7 @@ class Lowering:
             ]
             return [*start, *stacks]
         rows = [self.a.stored(x) for x in rows]
+        self._lay_down(body, fixed)
         stacks = [
             Stored(self.a.new_buffer(kind_of(v.aval.dtype), v.aval.size), v.aval.shape)
             for v in eqn.outvars[n_carry:]
@@ -407,12 +436,7 @@ class Lowering:
         stored = self.a.stored(x)
         first = self.b.apply("mul", "i64", at, self.b.index(size))
         if size <= SMALL:
-            out = np.empty(size, object)
-            for k in range(size):
-                out[k] = self.b.load(
-                    stored.buffer, self.b.apply("add", "i64", first, self.b.index(k))
-                )
-            return out.reshape(shape)
+            return self.a.loaded(stored.buffer, first, shape)
         entry = lambda index: self.a.entry(stored, [at, *index])  # noqa: E731
         return self.a.stored(self.a.delayed(stored.kind, shape, entry, [stored.buffer]))
 
@@ -420,9 +444,7 @@ class Lowering:
         """target[at] = x."""
         first = self.b.apply("mul", "i64", at, self.b.index(x.size))
         if isinstance(x, np.ndarray):
-            for k, node in enumerate(x.ravel().tolist()):
-                place = self.b.apply("add", "i64", first, self.b.index(k))
-                self.b.store(target.buffer, place, node)
+            self.a.write(target.buffer, x.ravel().tolist(), first)
             return
 
         def put(index: list[Node]) -> None:
@@ -465,11 +487,9 @@ class Lowering:
                 now.append(self.to_overwrite(target, kind_of(body.invars[n_const + i].aval.dtype)))
                 continue
             x = self.a.small(x)
-            phis = np.empty(x.size, object)
-            for k, node in enumerate(x.ravel().tolist()):
-                phis[k] = phi = Node("phi", node.kind, [node, None])
-                loop.phis.append(phi)
-            now.append(phis.reshape(x.shape))
+            phis = [Node("phi", node.kind, [node, None]) for node in self._in_rows(x)]
+            loop.phis.extend(phis)
+            now.append(_single(phis, x.shape))
         outside = self.b.enter(loop.condition)
         loop.going = going(list(now))
         inside = self.b.enter(loop.body)
@@ -478,7 +498,7 @@ class Lowering:
         for y, memory, unchanged in zip(new, in_memory, same, strict=True):
             if memory or unchanged:
                 continue
-            for node in self.a.small(y).ravel().tolist():
+            for node in self._in_rows(self.a.small(y)):
                 loop.phis[at].args = [loop.phis[at].args[0], node]
                 at += 1
         self._carry_memory(now, new, in_memory)
@@ -486,6 +506,17 @@ class Lowering:
         self.b.leave(outside)
         self.b.statement("while", loop)
         return now
+
+    def _lay_down(self, body: Any, fixed: Sequence[Array]) -> None:
+        """Put arrays that a loop reads at indices that are not known into memory before it."""
+        for var, x in zip(body.invars, fixed, strict=False):
+            if isinstance(x, np.ndarray) and x.size > 1 and self._indexed(body, var):
+                self.a.stored(x)
+
+    def _in_rows(self, x: np.ndarray) -> list[Node]:
+        """The entries of an array: as rows, if it has such, else as numbers."""
+        entries = x.ravel().tolist()
+        return self.rows.split(entries, x.shape) or entries
 
     def _carry_memory(self, now: list[Array], new: list[Array], in_memory: list[bool]) -> None:
         """Bring the arrays in memory to where the next round of a loop expects them."""
@@ -568,7 +599,7 @@ class Lowering:
         if light and not large:
             results = [self.run(*x, given, None, outs) for x in branches]
             return self._selected(which, results, eqn.outvars, outs)
-        blocks, results = [], []
+        blocks, results, rows = [], [], []
         stores: list[Buffer | None] = [
             self.a.new_buffer(kind_of(v.aval.dtype), v.aval.size) if v.aval.size > SMALL else None
             for v in eqn.outvars
@@ -581,6 +612,7 @@ class Lowering:
                 if not outs[k]:
                     continue
                 done[k] = self.a.small(x) if store is None else self.a.stored(x)
+            rows.append([self._in_rows(x) if isinstance(x, np.ndarray) else [] for x in done])
             blocks.append(block)
             results.append(done)
             self.b.leave(before)
@@ -601,15 +633,14 @@ class Lowering:
             if not want or stores[k] is not None:
                 merged.append(results[0][k])
                 continue
-            columns = zip(*(r[k].ravel().tolist() for r in results), strict=True)
-            flat = np.empty(results[0][k].size, object)
-            for i, nodes in enumerate(columns):
+            found = []
+            for nodes in zip(*(r[k] for r in rows), strict=True):
                 if all(x is nodes[0] for x in nodes) and nodes[0].op == "const":
-                    flat[i] = nodes[0]
+                    found.append(nodes[0])
                     continue
-                flat[i] = phi = Node("phi", nodes[0].kind, list(nodes))
-                switch.phis.append(phi)
-            merged.append(flat.reshape(results[0][k].shape))
+                found.append(Node("phi", nodes[0].kind, list(nodes)))
+                switch.phis.append(found[-1])
+            merged.append(_single(found, results[0][k].shape))
         return merged
 
     def _selected(
@@ -621,15 +652,26 @@ class Lowering:
                 merged.append(None)
                 continue
             columns = [self.a.small(r[k]).ravel().tolist() for r in results]
-            flat = np.empty(len(columns[0]), object)
-            for i, nodes in enumerate(zip(*columns, strict=True)):
-                flat[i] = self.chosen(which, nodes)
-            merged.append(flat.reshape(outvars[k].aval.shape))
+            choose = lambda *cases: self.chosen(which, cases)  # noqa: E731
+            merged.append(self.entrywise(choose, columns, outvars[k].aval.shape))
         return merged
+
+    def entrywise(
+        self, function: Callable[..., Node], columns: Sequence[list[Node]], shape: Sequence[int]
+    ) -> np.ndarray:
+        """`function` of the entries of small arrays of one shape, given one after the other."""
+        width = self.rows.width(shape)
+        out = np.empty(math.prod(shape), object)
+        if width:
+            out[:] = self.rows.entrywise(function, columns, width)
+        else:
+            for i, entries in enumerate(zip(*columns, strict=True)):
+                out[i] = function(*entries)
+        return out.reshape(shape)
 
     def chosen(self, which: Node, cases: Sequence[Node]) -> Node:
         """The case of number `which`, a truth value or a whole number."""
-        if which.kind == "b1":
+        if scalar_kind(which.kind) == "b1":
             return self.b.select(which, cases[1], cases[0])
         out = cases[-1]
         for k in reversed(range(len(cases) - 1)):
@@ -648,6 +690,13 @@ class _Target(NamedTuple):
 def length_of(eqn: Any) -> int:
     """How often the body of a scan is done."""
     return eqn.params["length"]
+
+
+def _single(nodes: list[Node], shape: Sequence[int]) -> np.ndarray:
+    """An array of the numbers in rows, or of these numbers."""
+    out = np.empty(math.prod(shape), object)
+    out[:] = [x for node in nodes for x in (parts(node) if "*" in node.kind else (node,))]
+    return out.reshape(shape)
 
 
 def _scalar(node: Node) -> np.ndarray:

@@ -281,6 +281,9 @@ def _dynamic_slice(low: Lowering, eqn: Any, args: list[Array]) -> Array:
         at = [b.apply("add", "i64", i, k) for i, k in zip(index, begin, strict=True)]
         return b.load(x.buffer, flat_index(b, at, x.shape))
 
+    if math.prod(sizes) <= SMALL and sizes[1:] == x.shape[1:]:  # one after the other
+        first = flat_index(b, [begin[0], *[b.index(0)] * (len(sizes) - 1)], x.shape)
+        return low.a.loaded(x.buffer, first, tuple(sizes))
     out = low.a.delayed(x.kind, tuple(sizes), entry, [x.buffer])
     return low.a.small(out) if out.size <= SMALL else out
 
@@ -307,6 +310,9 @@ def _dynamic_update_slice(low: Lowering, eqn: Any, args: list[Any]) -> Array:
 
     if is_large(new):
         low.a.for_each(new.shape, put)
+    elif new.shape[1:] == shape[1:]:  # one after the other
+        first = flat_index(b, [begin[0], *[b.index(0)] * (len(shape) - 1)], shape)
+        low.a.write(x.buffer, new.ravel().tolist(), first)
     else:
         for index in np.ndindex(*new.shape):
             put([b.index(i) for i in index])

@@ -37,6 +37,10 @@ class Unsupported(Exception):
     """The program has something that this compiler does not take; it is left to XLA."""
 
 
+class NotInRows(Exception):
+    """An operation that is done number by number."""
+
+
 def kind_of(dtype: Any) -> str:
     """The kind of a NumPy type."""
     kind = KINDS.get(str(dtype))
@@ -60,15 +64,31 @@ def bits(kind: str) -> int:
     return int(kind[1:])
 
 
-class Node:
-    """One scalar of a program, or one statement of it."""
+def row_kind(kind: str, width: int) -> str:
+    """The kind of a row of numbers; see `rows.py`."""
+    return f"{kind}*{width}"
 
-    __slots__ = ("args", "data", "kind", "live", "name", "op")
+
+def scalar_kind(kind: str) -> str:
+    """The kind of the numbers of a row."""
+    return kind.partition("*")[0]
+
+
+def width_of(kind: str) -> int:
+    """How many numbers a row of this kind has."""
+    return int(kind.partition("*")[2])
+
+
+class Node:
+    """One scalar of a program, or a row of them (see `rows.py`), or one statement."""
+
+    __slots__ = ("args", "data", "kind", "live", "name", "op", "parts")
 
     def __init__(self, op: str, kind: str, args: Sequence[Any] = (), data: Any = None):
         self.op, self.kind, self.args, self.data = op, kind, args, data
         self.name = ""
         self.live = False
+        self.parts: list[Node] | None = None  # of a row
 
     @property
     def known(self) -> bool:
@@ -241,6 +261,14 @@ FUNCTIONS = {
     *("nextafter", "rem"),
 }
 _COMMUTING = {"add", "mul", "max", "min", "and", "or", "xor", "eq", "ne"}
+# What is done to whole rows, by the kind of its operands.
+_IN_ROWS = {
+    "f64": {
+        *("add", "sub", "mul", "div", "neg", "abs", "sqrt", "floor", "ceil", "max", "min"),
+        *("sin", "cos", "exp", "log"),
+    },
+    "b1": {"and", "or", "xor", "not"},
+}
 
 
 class Builder:
@@ -255,6 +283,7 @@ class Builder:
         self._log: list[list[Any]] = [[]]
         self.scopes = [0]  # of the blocks that are open
         self._last_scope = 0
+        self._width = 0  # of the rows that are computed now; 0 for numbers
 
     # -- scopes: what is computed inside of a block is not known outside -------------------
 
@@ -318,6 +347,8 @@ class Builder:
         """An operation on scalars of one kind; comparisons give truth values."""
         if op in _COMPARE:
             return self.compare(op, kind, *args)
+        if self._width and any("*" in x.kind for x in args):
+            return self._apply_to_rows(op, kind, args)
         if all(x.op == "const" for x in args):
             table = _FLOAT if is_float(kind) else _TRUTH if kind == "b1" else _WHOLE
             fold = table.get(op)
@@ -333,6 +364,10 @@ class Builder:
 
     def compare(self, op: str, kind: str, a: Node, b: Node) -> Node:
         """A truth value; `kind` is that of the operands."""
+        if self._width and ("*" in a.kind or "*" in b.kind):
+            if kind != "f64":
+                raise NotInRows
+            return self._shared(op, row_kind("b1", self._width), self._wide(a), self._wide(b))
         if a.op == "const" and b.op == "const":
             return self.const("b1", _COMPARE[op](a.data, b.data))
         if a is b and not is_float(kind):
@@ -347,6 +382,12 @@ class Builder:
             return yes
         if which.op == "not":
             return self.select(which.args[0], no, yes)
+        if self._width and any("*" in x.kind for x in (which, yes, no)):
+            kind = scalar_kind(yes.kind)
+            if kind not in _IN_ROWS:
+                raise NotInRows
+            kind = row_kind(kind, self._width)
+            return self._shared("select", kind, which, self._wide(yes), self._wide(no))
         if yes.kind == "b1":
             if yes.op == "const":
                 return self.apply("or" if yes.data else "and", "b1", *self._guard(which, yes, no))
@@ -360,13 +401,63 @@ class Builder:
 
     def convert(self, x: Node, kind: str) -> Node:
         """As another kind: XLA's rules, so NaN becomes 0 and too large numbers the largest."""
-        if x.kind == kind:
+        if scalar_kind(x.kind) == kind:
             return x
         if x.op == "const":
             return self.const(kind, _converted(x.data, kind))
+        if "*" in x.kind:
+            if (scalar_kind(x.kind), kind) != ("b1", "f64"):
+                raise NotInRows
+            return self._shared("convert", row_kind(kind, self._width), x)
         if kind == "b1":
             return self.compare("ne", x.kind, x, self.const(x.kind, 0))
         return self._shared("convert", kind, x)
+
+    # -- rows ------------------------------------------------------------------------------
+
+    def in_rows(self, width: int, function: Callable[..., Node], args: Sequence[Node]) -> Node:
+        """A function of rows, and of numbers that stand for rows of equal ones; a row or number."""
+        self._width = width
+        try:
+            return function(*args)
+        finally:
+            self._width = 0
+
+    def _wide(self, x: Node) -> Node:
+        return x if "*" in x.kind else self.pack([x] * self._width)
+
+    def pack(self, entries: list[Node]) -> Node:
+        """A row of numbers."""
+        key = ("pack", *entries)
+        row = self._made.get(key)
+        if row is None:
+            row = self._new("pack", row_kind(entries[0].kind, len(entries)), entries)
+            row.parts = entries
+            self.remember(key, row)
+        return row
+
+    def _apply_to_rows(self, op: str, kind: str, args: Sequence[Node]) -> Node:
+        special = _FOLDED.get(op)
+        if special is not None:
+            found = special(self, kind, *args)
+            if found is not None:
+                return found
+        if op not in _IN_ROWS.get(kind, ()):
+            raise NotInRows
+        return self._shared(op, row_kind(kind, self._width), *map(self._wide, args))
+
+    def load_row(self, buffer: Buffer, index: Node, width: int) -> Node:
+        """Numbers in memory, one after the other."""
+        fixed = buffer.place in ("constant", "input")
+        key = ("load", buffer, index, width)
+        row = self._made.get(key) if fixed else None
+        if row is None:
+            row = self._new("load", row_kind(buffer.kind, width), (index,), buffer)
+            if fixed:
+                self.remember(key, row)
+        return row
+
+    # -- memory ----------------------------------------------------------------------------
 
     def load(self, buffer: Buffer, index: Node) -> Node:
         """A number in memory."""

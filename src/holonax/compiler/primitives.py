@@ -56,15 +56,11 @@ def entrywise(low: Lowering, eqn: Any, args: list[Array], function: Callable[...
     small = [low.a.small(x) for x in args]
     if not shape:
         return _scalar(function(*(x[()] for x in small)))
-    n = math.prod(shape)
     flat = [
         x.ravel().tolist() if x.shape == shape else np.broadcast_to(x, shape).ravel().tolist()
         for x in small
     ]
-    out = np.empty(n, object)
-    for i, entries in enumerate(zip(*flat, strict=True)):
-        out[i] = function(*entries)
-    return out.reshape(shape)
+    return low.entrywise(function, flat, shape)
 
 
 def _plain(low: Lowering, eqn: Any, args: list[Array]) -> Array:
@@ -236,6 +232,9 @@ _REDUCE = {
 }
 
 
+_ANY_ORDER = {"max", "min", "and", "or"}
+
+
 def neutral(op: str, kind: str) -> Any:
     """What a reduction begins with."""
     if op in ("add", "or", "xor"):
@@ -265,6 +264,14 @@ def _reduce(low: Lowering, eqn: Any, args: list[Array]) -> Array:
         x = low.a.small(x)
         count = math.prod(x.shape[d] for d in axes)
         columns = np.moveaxis(x, axes, range(len(axes))).reshape(count, *shape)
+        if low.rows.width(shape) and count:
+            total = columns[0]
+            for column in columns[1:]:
+                pair = [total.ravel().tolist(), column.ravel().tolist()]
+                total = low.entrywise(partial(low.b.apply, op, kind), pair, shape)
+            return total
+        if not shape and op in _ANY_ORDER:
+            columns = low.rows.folded(partial(low.b.apply, op, kind), columns.tolist(), x.shape)
         out = np.empty(shape, object)
         for index in np.ndindex(*shape):
             nodes = columns[(slice(None), *index)]

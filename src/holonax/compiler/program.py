@@ -34,7 +34,9 @@ def written(closed: Any, *, once: bool = True) -> tuple[str, Layout]:
     """A closed jaxpr in LLVM's language. Raises `Unsupported` where it is better left to XLA, such
     as long programs of wide arrays, which XLA computes in vectors; longer ones, if run `once`."""
     low = Lowering()
-    if low.weight(closed.jaxpr) <= 20 * MOST and low.is_wide(closed.jaxpr, once):
+    low.use_rows(closed.jaxpr)
+    wide = not low.rows.widths and low.is_wide(closed.jaxpr, once)
+    if wide and low.weight(closed.jaxpr) <= 20 * MOST:
         raise Unsupported("wide arrays")
     made = lowered(closed, low)
     emitter = Emitter(made.buffers, len(made.inputs), len(made.outputs))
@@ -118,7 +120,8 @@ def _write_early(main: Block, stores: list[Node]) -> None:
     after: dict[Node, list[Node]] = {node: [] for node in main.code}
     end: list[Node] = []
     for store in stores:
-        after.get(store.args[1], end).append(store)
+        value = store.args[1]
+        after.get(value.args[0] if value.op == "part" else value, end).append(store)
     main.code = [x for node in main.code for x in (node, *after[node])] + end
 
 
@@ -167,6 +170,8 @@ def _mark(main: Block, buffers: list[Buffer]) -> None:
         if isinstance(x, Buffer):
             for node in stores.get(x, ()):
                 waiting.extend(node.args if node.op == "store" else (node.data[1],))
+        elif x.op == "pack":  # numbers of other rows come with these
+            waiting.extend(y.args[0] if y.op == "part" else y for y in x.args)
         elif x.op != "const":
             waiting.extend(x.args)
             if x.op == "load":

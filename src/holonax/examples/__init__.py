@@ -5,12 +5,14 @@ data come from and what had to be chosen. Parameters of function systems can be 
 `system.with_parameters(...)`; of those that are models, `model_of` gives the model.
 """
 
+from pathlib import Path
 from typing import Any
 
 from .._arguments import checked_call
 from .._messages import listed, shown
 from ..model import Model
 from .describing import MODELS
+from .flexible import lateral_buckling, whirling_rod
 from .linkages import (
     bricard,
     four_bar,
@@ -35,9 +37,11 @@ __all__ = [
     "bricard",
     "car_axis",
     "double_pendulum",
+    "file_text",
     "flyball_governor",
     "four_bar",
     "heavy_top",
+    "lateral_buckling",
     "model_of",
     "n_four_bar",
     "pendulum_with_spring",
@@ -47,8 +51,11 @@ __all__ = [
     "stiff_double_pendulum",
     "three_link_pendulum",
     "two_link_arm",
+    "whirling_rod",
     "wheelset",
 ]
+
+_TOOLS = {"file_text", "model_of"}
 
 
 @checked_call
@@ -57,8 +64,8 @@ def model_of(name: str) -> tuple[Model, dict[str, Any]]:
 
     Those that are written as functions of their coordinates have none.
     """
-    if not isinstance(name, str) or name not in __all__ or name == "model_of":
-        known = listed(sorted({*__all__} - {"model_of"}), 40)
+    if not isinstance(name, str) or name not in __all__ or name in _TOOLS:
+        known = listed(sorted({*__all__} - _TOOLS), 40)
         raise ValueError(f"model_of: there is no mechanism {shown(name)}. There are {known}.")
     if name not in MODELS:
         raise ValueError(
@@ -66,3 +73,12 @@ def model_of(name: str) -> tuple[Model, dict[str, Any]]:
             f"one are {listed(sorted(MODELS), 40)}."
         )
     return MODELS[name]()
+
+
+@checked_call
+def file_text(name: str) -> str | None:
+    """The text of the model file of a ready mechanism that was written by hand; None for others,
+    which `Model.save` writes."""
+    model_of(name)
+    path = Path(__file__).parent / "files" / f"{name}.toml"
+    return path.read_text(encoding="utf-8") if path.exists() else None

@@ -7,6 +7,7 @@ from .adams import AdamsBashforth, AdamsMoulton, ModifiedAdamsMoulton
 from .algebraic import PredictorCorrector
 from .base import Integrator
 from .bdf import BDF
+from .energy import EnergyDecaying, EnergyPreserving
 from .explicit import RK4, Dop853, Dopri5, Euler, Heun, Midpoint, Ralston
 from .implicit import ImplicitMidpoint, Trapezoidal
 from .newmark import HHT, GeneralizedAlpha, Newmark
@@ -21,6 +22,8 @@ __all__ = [
     "BDF",
     "Dop853",
     "Dopri5",
+    "EnergyDecaying",
+    "EnergyPreserving",
     "Euler",
     "GeneralizedAlpha",
     "HHT",

@@ -13,6 +13,7 @@ from jax.flatten_util import ravel_pytree
 
 from ..linalg import jacobian, lu, lu_solve
 from ..system.base import Array
+from .dependent import DependentFactor
 
 # A factor is kept while each change is smaller than the one before by this.
 _SLOW = 0.3
@@ -91,17 +92,27 @@ def newton(
     modified: bool = False,
     scaling: Scaling | None = None,
     linear: Linear | None = None,
+    dependent: bool = False,
+    plain: bool = False,
     differentiable: bool = True,
 ) -> tuple[Any, Array, NewtonCounts, Array]:
     """Solve residual(x) = 0 from `start`, pytrees of equal total size.
 
     Stops when the change of every block (leaf) is below `tolerance` relative to one plus its size,
     or the next one would be: by the rate at which the changes shrink (Hairer, Wanner 1996, Section
-    IV.8), or by its square where unknowns are scaled. Stops as well when the change has fallen to
+    IV.8), or by its square where unknowns are scaled; `plain` says that the last block, the
+    multipliers, is linear in the equations. Stops as well when the change has fallen to
     rounding and grows again. In the last block, the multipliers, rounding may be large: it is also
+<<<<<<< HEAD
     reached when all others change no more. With `modified` a matrix is kept while changes shrink
     well. What will not be differentiated is traced in half the time. `linear` solves the linear
     equations, a dense matrix where it is None. Returns (x, converged, counts, condition), the
+=======
+    reached when all others change no more. With `modified` the matrix of the first iterate is kept.
+    What will not be differentiated is traced in half the time. `linear` solves the linear
+    equations, a dense matrix where it is None. With `dependent` constraints the last block, the
+    multipliers, are the smallest that solve them. Returns (x, converged, counts, condition), the
+>>>>>>> main
     condition number of the last matrix being zero unless `scaling` asks for it.
     """
     flat, unravel = ravel_pytree(start)
@@ -123,15 +134,24 @@ def newton(
         matrix = jacobian(equations, x)
         if scaling is not None:
             matrix = _augmented(rows[:, None] * matrix * columns, scaling, sizes)
-        return lu(matrix), matrix
+        return factored(matrix), matrix
+
+    def factored(matrix: Array) -> Any:
+        return DependentFactor.of(matrix, sizes[-1]) if dependent else lu(matrix)
+
+    def solved(factor: Any, value: Array) -> Array:
+        return factor.solve(value) if dependent else lu_solve(factor, value)
 
     def correction(factor: Any, matrix: Any, x: Array) -> Array:
         if linear is not None:
             return ravel_pytree(linear.solve(factor, residual(unravel(x))))[0]
         value = equations(x)
-        if scaling is None:
-            return lu_solve(factor, value)
-        return columns * lu_solve(factor, _augmented_value(rows * value, matrix, scaling, sizes))
+        if scaling is not None:
+            value = _augmented_value(rows * value, matrix, scaling, sizes)
+        change = solved(factor, value)
+        if dependent:
+            change = change + factor.idle(x / columns)
+        return change if scaling is None else columns * change
 
     def relative(step: Array, x: Array) -> tuple[Array, Array]:
         """The largest change of a block, relative to one plus the block: of all but the last
@@ -154,12 +174,19 @@ def newton(
             settled = jnp.logical_or(change < small, inner <= enough) if several else change < small
             rounding = jnp.logical_and(settled, change > 0.3 * now.change)
             # what the next change would be: the square, times a generous curvature, of this one
-            # where unknowns are scaled, else as much smaller as this one is than the one before
+            # where unknowns are scaled (this one times that of all but the multipliers where these
+            # are linear), else as much smaller as this one is than the one before
             rate = change / now.change
             following = jnp.where(rate < 0.5, change * rate / (1 - rate), change)
             following = jnp.where(now.iterations > 0, following, change)
+<<<<<<< HEAD
             if scaling is not None and not kept:
                 following = jnp.minimum(following, _CURVATURE * change**2)
+=======
+            if scaling is not None and not modified:
+                left = inner if plain else change
+                following = jnp.minimum(following, _CURVATURE * change * left)
+>>>>>>> main
             done = (change <= enough) | (following <= 0.1 * enough) | rounding
             return _Iterate(new, change, rate, now.iterations + 1, now.factorizations, done)
 
@@ -189,7 +216,7 @@ def newton(
         return end.x, (end.done.astype(x.dtype), *(n.astype(x.dtype) for n in counts))
 
     def tangent_solve(linear: Any, y: Array) -> Array:
-        return lu_solve(lu(jacobian(linear, jnp.zeros_like(y))), y)
+        return solved(factored(jacobian(linear, jnp.zeros_like(y))), y)
 
     if differentiable:
         root = jax.lax.custom_root(equations, flat, solve, tangent_solve, has_aux=True)
@@ -204,20 +231,30 @@ def newton(
     return unravel(x), done, NewtonCounts(*counts), condition
 
 
-def newton_step(residual: Callable[[Any], Any], start: Any, scaling: Scaling | None = None) -> Any:
+def newton_step(
+    residual: Callable[[Any], Any],
+    start: Any,
+    scaling: Scaling | None = None,
+    *,
+    dependent: bool = False,
+) -> Any:
     """The first change that Newton's method makes to `start`.
 
     Of `scaling` the factors are used; the row operation would not change the solution.
     """
     flat, unravel = ravel_pytree(start)
-    rows, columns = _expanded(scaling, [leaf.size for leaf in jax.tree.leaves(start)])
+    sizes = [leaf.size for leaf in jax.tree.leaves(start)]
+    rows, columns = _expanded(scaling, sizes)
 
     def twice(x: Array) -> tuple[Array, Array]:
         value = ravel_pytree(residual(unravel(x)))[0]
         return value, value
 
     matrix, value = jacobian(twice, flat, has_aux=True)
-    return unravel(-columns * lu_solve(lu(rows[:, None] * matrix * columns), rows * value))
+    matrix, value = rows[:, None] * matrix * columns, rows * value
+    if dependent:
+        return unravel(-columns * DependentFactor.of(matrix, sizes[-1]).solve(value))
+    return unravel(-columns * lu_solve(lu(matrix), value))
 
 
 def _expanded(scaling: Scaling | None, sizes: list[int]) -> tuple[Array, Array]:

@@ -14,10 +14,13 @@ from .._arguments import checked_call, checked_class, folder
 from .._messages import shown
 from ..model.items import ModelError
 from ..model.model import Model
+from .mjcf import mjcf_model
 from .problems import Problems
 from .reader import FORMAT, Described, content_of, parsed_file, text_of, with_entries
 from .settings import RUN
 from .toml_writer import toml_text
+from .urdf import urdf_model
+from .xml_tree import parsed_xml
 
 if TYPE_CHECKING:
     from .. import Result
@@ -105,10 +108,25 @@ def load(path: Any) -> Model:
     suffix = where.suffix.lower()
     if suffix in _SUFFIXES:
         return ModelFile.read(where).model
+    if suffix in (".urdf", ".xml"):
+        return _robot(where)
     raise ModelError(
-        f"load: {shown(str(path))} is of no kind that is known. Give a file that ends in .toml "
-        "or .json."
+        f"load: {shown(str(path))} is of no kind that is known. Give a file that ends in .toml, "
+        ".json, .urdf, or .xml of MuJoCo."
     )
+
+
+def _robot(path: Path) -> Model:
+    """The model of a URDF or MJCF file."""
+    problems = Problems(path)
+    root = parsed_xml(text_of(path), problems)
+    if root.tag == "robot":
+        return urdf_model(root, path, problems)
+    if root.tag == "mujoco":
+        return mjcf_model(root, problems)
+    problems.add((), f"<{root.tag}> is neither <robot> (URDF) nor <mujoco> (MJCF).")
+    problems.check()
+    raise AssertionError
 
 
 @checked_call

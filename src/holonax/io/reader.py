@@ -115,6 +115,13 @@ def content_of(
     without = set(named) - set(parameters) if isinstance(named, dict) else set()
     numbers = Numbers(parameters, without, problems)
     model = _model(said, numbers, problems)
+    for name in [x for x in changes if "." not in x and x != "gravity"]:
+        own = listed(named, 20) if isinstance(named, dict) and named else "none"
+        problems.add(
+            (),
+            f"there is no parameter {shown(name)}. Those of the file are {own}; numbers of items "
+            "are named as 'crank.mass'.",
+        )
     if changes and not problems.found:
         with problems.at(()):
             model = model.with_parameters(with_entries(model, changes))
@@ -152,12 +159,17 @@ def _model(said: Mapping[str, Any], numbers: Numbers, problems: Problems) -> Mod
     if not isinstance(items, list):
         problems.add(("items",), f"items={shown(items)} is not a list of tables, [[items]].")
         return model
+    add_items(model, items, numbers, problems)
+    return model
+
+
+def add_items(model: Model, items: list[Any], numbers: Numbers, problems: Problems) -> None:
+    """Add items to a model, and keep all that is wrong with them."""
     for i, item in enumerate(items):
         name = item.get("name") if isinstance(item, Mapping) else None
         added = _add(model, item, ("items", i), numbers, problems)
         if not added and isinstance(name, str):
             numbers.failed.add(name)
-    return model
 
 
 def _add(model: Model, said: Any, place: Place, numbers: Numbers, problems: Problems) -> bool:

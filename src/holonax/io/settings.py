@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -72,7 +73,7 @@ def _names(what: str, value: Any, model: Model, numbers: Numbers) -> list[str]:
     if not isinstance(names, list) or not all(isinstance(x, str) for x in names):
         raise ModelError(f"{what}={shown(value)} must be a list of names.")
     for name in names:
-        both = {name, name.rpartition(".")[0]}
+        both = {name, name.rpartition(".")[0], re.split(r"[\[(.]", name)[0]}  # nodes of beams too
         if not both & ({*model} | numbers.failed):
             known = listed(model, 20)
             raise ModelError(f"{what}: there is no object {shown(name)}. There are {known}.")

@@ -50,7 +50,7 @@ class OnGPU:
         self._shared = [np.asarray(x, dtype=kind) for x, kind in zip(leaves, kinds, strict=False)]
         self._own_kinds = kinds[len(leaves) :]
         free = driver().free()
-        self.least = max(1024, min(_MOST, int(_SHARE * free / self._bytes())))
+        self.least = self.most = max(1024, min(_MOST, int(_SHARE * free / self._bytes())))
 
     def _bytes(self) -> int:
         """What one run needs."""

@@ -57,6 +57,7 @@ class Reduction(abc.ABC):
         return self
 
 
+@checked_class
 class _Observing(Reduction):
     """A reduction of one observer."""
 

@@ -21,7 +21,8 @@ from .batch import Batch
 from .one_run import Ended, Own, RunPlan, Shared, one_run
 
 _SECONDS = 0.1  # that a block takes
-_MOST = 4096  # runs of one, so that few are lost by an interrupt
+_MOST = 4096  # runs of one, so that few are lost by an interrupt,
+_BYTES = 1 << 26  # and what they may keep
 _LISTENING = 0.05  # seconds between two looks at progress and interrupts
 _BY_XLA = 256  # runs of a block under XLA
 
@@ -58,6 +59,11 @@ class Road(Protocol):
         """The runs that are computed at once anyway."""
         ...
 
+    @property
+    def most(self) -> int:
+        """The most runs that are computed at once."""
+        ...
+
     def ended(self, own: Own, stop: np.ndarray) -> Ended:
         """How runs ended, each array with an axis for these; rubbish if `stop` became true."""
         ...
@@ -74,6 +80,8 @@ class InLanes:
     def __init__(self, program: Packs, shared: Shared):
         self._program, self._shared = program, jax.tree.leaves(shared)
         self.least = program.lanes
+        kept = sum(8 * int(np.prod(shape, dtype=int)) for _, shape, _ in program.layout.outputs)
+        self.most = max(min(_MOST, _BYTES // max(kept, 1)), program.lanes)
 
     @property
     def description(self) -> str:
@@ -87,7 +95,7 @@ class InLanes:
 class UnderXLA:
     """Runs by `vmap`, compiled by XLA: for what the compiler for lanes does not take."""
 
-    least = _BY_XLA
+    least = most = _BY_XLA
 
     def __init__(self, plan: RunPlan, shared: Shared, reason: str):
         self._reason, self._shared = reason, shared
@@ -124,25 +132,25 @@ class _Work:
         self.error: BaseException | None = None
         self._speed = 0.0  # runs a second in one thread
 
-    def take(self) -> tuple[int, int]:
-        """The next block."""
+    def take(self) -> tuple[int, int, Own | None]:
+        """The next block, with its numbers; functions of the user are called one at a time, for
+        one block after the other."""
         with self.lock:
-            size = max(self.road.least, min(int(self._speed * _SECONDS), _MOST))
+            size = max(self.road.least, min(int(self._speed * _SECONDS), self.road.most))
             left = self.batch.runs - self.next
             size = min(size, max(-(-left // self.threads), self.road.least))
             size = -(-size // self.road.least) * self.road.least
             first = self.next
-            self.next = min(first + size, self.batch.runs)
-            return first, self.next
+            self.next = last = min(first + size, self.batch.runs)
+            return first, last, self.batch.own(first, last) if first < last else None
 
     def work(self) -> None:
         """What a thread does."""
         try:
             while not self.stop[0]:
-                first, last = self.take()
-                if first >= last:
+                first, last, own = self.take()
+                if own is None:
                     return
-                own = self.batch.own(first, last)
                 began = time.perf_counter()
                 ended = self.road.ended(own, self.stop)
                 spent = time.perf_counter() - began

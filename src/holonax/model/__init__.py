@@ -14,6 +14,7 @@ from .inertia import (
 )
 from .items import ModelError
 from .model import Model
+from .sections import Section
 from .shapes import Shape
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "MassProperties",
     "Model",
     "ModelError",
+    "Section",
     "Shape",
     "box",
     "composite",

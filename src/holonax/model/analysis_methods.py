@@ -77,15 +77,17 @@ class AnalysisMethods:
         hold_velocity: Sequence[str] = (),
         released: Sequence[str] = (),
         solver: Solver = "auto",
+        controllers: Any = (),
         **options: Any,
     ) -> Result:
         """Build and simulate to `t_end` [s]; `dt` and `options` are those of `holonax.simulate`,
         `solver` that of `system`.
 
         Without `dt`, a formulation or an integrator the method is chosen by the motion,
-        ``method="auto"``.
+        ``method="auto"``. `controllers` are `hx.Controller(...)`, called at their rates; see
+        `holonax.simulate_controlled`.
         """
-        from .. import simulate
+        from .. import simulate, simulate_controlled
 
         check_options(_SIMULATE, options, simulate)
         if dt is None and not {"formulation", "integrator", "method"} & set(options):
@@ -93,7 +95,9 @@ class AnalysisMethods:
         system, start = self.build(
             t=t, hold=hold, hold_velocity=hold_velocity, released=released, solver=solver
         )
-        return simulate(system, start, t_end, dt=dt, **options)
+        if isinstance(controllers, tuple | list) and not controllers:
+            return simulate(system, start, t_end, dt=dt, **options)
+        return simulate_controlled(system, start, t_end, controllers, dt=dt, **options)
 
     def equilibrium(
         self: _Buildable,

@@ -24,7 +24,7 @@ class Attached:
     in the second, in the body's own coordinates.
     """
 
-    item: Connector
+    item: Any  # the record
     bodies: tuple[str, ...]
     elements: tuple[elements.Element, ...]
     point_a: np.ndarray
@@ -33,6 +33,13 @@ class Attached:
     axes_b: np.ndarray
     arm: Any  # `point` as elements have it: from the centre of mass
     sees: tuple[str, ...] = ()  # joints whose reactions it depends on
+    measures: tuple[str, ...] = ()  # what a force measures, where its kind does not say
+    part: str = ""  # which of several alike that one record becomes
+
+    @property
+    def name(self) -> str:
+        """What its elements are called."""
+        return self.part or self.item.name
 
     def localised(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """What else changes when a record that was placed in the world is changed in a body, or
@@ -136,7 +143,7 @@ class Attachment:
             return self.points(at, at_a, at_b)  # refuses, and says what to give
         try:
             first, second = at
-        except (TypeError, ValueError):
+        except Exception:  # of whatever was given
             raise ModelError(
                 f"{self.owner}: at={shown(at)} must be two world points, one on each body."
             ) from None
@@ -249,6 +256,7 @@ class Attachment:
         point: Any = None,
         axes: Any = None,
         axes_b: Any = None,
+        measures: Any = (),
     ) -> Attached:
         """With these elements; `point` and `axes` are where reactions are reported.
 
@@ -268,6 +276,7 @@ class Attachment:
             np.eye(d) if axes is None else axes,
             np.eye(d) if axes_b is None else axes_b,
             self.arm(min(1, len(self.bodies) - 1), point),
+            measures=measures,
         )
 
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax.lax import optimization_barrier
 
 from ..rotation import Vec2, Vec3
+from ..rotation.screw import rotation_vector
 from ..rotation.vectors import Axes3, Scalar
 from ..system.elements import Force
 from ..system.frames import Frame, PlanarFrame, as_plain, at_origins
@@ -153,7 +154,7 @@ class BushingForce(Force):
         d = self.Ta.T @ (a.A.T @ (b.point(self.q) - a.point(self.p)))
         columns = (self.Tb.x, self.Tb.y, self.Tb.z)
         turn = Axes3(*(self.Ta.T @ (a.A.T @ (b.A @ column)) for column in columns))
-        return d, _rotation_vector(turn)
+        return d, rotation_vector(turn)
 
     def wrenches(self, a: Frame, b: Frame, *, t: Any) -> list[Wrench]:
         d, phi = optimization_barrier(self._deformation(a, b))
@@ -223,18 +224,6 @@ def _quadratic(matrix: Any, x: list[Scalar]) -> Scalar:
 
 def _sum(first: Wrench, second: Wrench) -> Wrench:
     return first[0] + second[0], first[1] + second[1]
-
-
-def _rotation_vector(R: Axes3) -> Vec3:
-    """The rotation vector of a matrix, for turns below pi; smooth at zero."""
-    s = Vec3(R.y.z - R.z.y, R.z.x - R.x.z, R.x.y - R.y.x) * 0.5  # sin(angle) times the axis
-    c = 0.5 * (R.x.x + R.y.y + R.z.z - 1)
-    s2 = s.dot(s)
-    small = (s2 < 1e-4) & (c > 0)
-    root = jnp.sqrt(jnp.where(small, 1.0, s2))
-    # angle / sin(angle): the series of asin(s)/s, to 1e-21 where it is used
-    series = 1 + s2 * (1 / 6 + s2 * (3 / 40 + s2 * (15 / 336 + s2 * (105 / 3456))))
-    return s * jnp.where(small, series, jnp.arctan2(root, jnp.where(small, 0.0, c)) / root)
 
 
 def _rotation_rate(phi: Vec3, w: Vec3, half: float) -> Vec3:

@@ -73,6 +73,12 @@ class Item(ABC):
         known = ((k, v) for k, v in self._said() if k not in self.discrete and v is not None)
         return {name: x for name, x in known if name == "parameters" or _is_number(x)}
 
+    def structure(self) -> tuple[Any, ...]:
+        """What it says besides numbers."""
+        aside = {*self.numbers(), *self.displayed}
+        said = ((name, x) for name, x in self._said() if name not in aside)
+        return tuple((name, x if _is_plain(x) else repr(x)) for name, x in said)
+
     def changed(self, **changes: Any) -> Any:
         """This record with other values of some fields."""
         known = [field.name for field in fields(self)]
@@ -257,6 +263,10 @@ def plain(value: Any) -> Any:
     if isinstance(value, (tuple, list, Vec2, Vec3)):
         return tuple(plain(x) for x in value)
     return value
+
+
+def _is_plain(x: Any) -> bool:
+    return x is None or isinstance(x, (str, bool, int, float)) or callable(x)
 
 
 def _is_default(field: Any, value: Any) -> bool:

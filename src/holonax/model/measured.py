@@ -73,18 +73,20 @@ class _Named:
         if "turn" in measures:
             yield from self._turning(joint, nodes)
         if "slide" in measures:
-            u = joint.axes[:, 0 if self.planar else 2]
-            first, second = self._placed(a), self._placed(b)
-            start = u @ (first.to_local_point(second.to_world(joint.point)) - joint.point_a)
-            along = {"q": q, "u": self.vec.of(u)}
-            yield (
-                "slide",
-                Measured("m", (), "slid", nodes, {"p": p, **along, "start": as_array(start)}),
-            )
-            yield "slide_rate", Measured("m/s", (), "slide_rate", nodes, along)
+            yield from self._sliding(joint, nodes)
         if "length" in measures:
             yield "length", Measured("m", (), "length", nodes, {"p": p, "q": q})
             yield "length_rate", Measured("m/s", (), "length_rate", nodes, {"p": p, "q": q})
+
+    def _sliding(self, joint: Attached, nodes: Any) -> Iterator[tuple[str, Quantity]]:
+        a, b = joint.bodies
+        u = joint.axes[:, 0 if self.planar else 2]
+        first, second = self._placed(a), self._placed(b)
+        start = u @ (first.to_local_point(second.to_world(joint.point)) - joint.point_a)
+        along = {"q": self.arm(b, joint.point), "u": self.vec.of(u)}
+        from_start = {"p": self.arm(a, joint.point_a), **along, "start": as_array(start)}
+        yield "slide", Measured("m", (), "slid", nodes, from_start)
+        yield "slide_rate", Measured("m/s", (), "slide_rate", nodes, along)
 
     def _placed(self, name: str) -> Any:
         kind = "planar" if self.planar else "spatial"
@@ -108,7 +110,7 @@ class _Named:
     # -- forces ------------------------------------------------------------------------------
 
     def of_force(self, force: Attached) -> Iterator[tuple[str, Quantity]]:
-        name, measures = force.item.name, force.item.measures
+        name, measures = force.item.name, force.measures or force.item.measures
         nodes = tuple(self.number(x) for x in force.bodies)
         yield "power", OfForce("W", (), "power", nodes, name, {})
         last = self.arm(force.bodies[-1], force.point)
@@ -117,8 +119,12 @@ class _Named:
             yield "length", Measured("m", (), "length", nodes, ends)
             yield "rate", Measured("m/s", (), "length_rate", nodes, ends)
             yield "force", OfForce("N", (), "push", nodes, name, ends)
+        elif "slide" in measures:
+            yield from self._sliding(force, nodes)
+            u = self.vec.of(force.axes[:, 0 if self.planar else 2])
+            yield "force", OfForce("N", (), "pull", nodes, name, {"u": u})
         elif "turn" in measures:
-            yield from self._turning(force, nodes, own=True)
+            yield from self._turning(force, nodes, own=not force.measures)
             n = None if self.planar else Vec3.of(force.axes[:, 2])
             yield "torque", OfForce("N m", (), "twist", nodes, name, {"n": n})
         else:
@@ -134,7 +140,8 @@ def measured(model: Any) -> dict[str, Quantity]:
         found |= {f"{name}.{what}": x for what, x in there.of_body(name)}
     for name, joint in model._joints.items():
         found |= {f"{name}.{what}": x for what, x in there.of_joint(joint)}
-    for name, force in model._forces.items():
+    whole = {x: f for x, f in model._forces.items() if not f.part}  # beams: `result.beam`
+    for name, force in whole.items():
         found |= {f"{name}.{what}": x for what, x in there.of_force(force)}
     for name, output in model._outputs.items():
         found[name] = output.quantity(tuple(there.number(x) for x in output.bodies))

@@ -11,21 +11,24 @@ import jax
 import numpy as np
 
 from .._arguments import choice
-from .._messages import listed, shown
+from .._messages import listed, shown, warn
 from .._numbers import as_array, is_traced, namespace, real, stacked
 from ..system.assembly import BodySet
+from ..system.beam_places import BeamPlace, node_named
 from ..system.elements import Group, Indices, group_rows
 from ..system.frames import Frame, PlanarFrame
 from ..system.mechanism import JointPlaces, Mechanism
 from ..system.reaction_forces import SeeingGroup
 from ..system.signals import check_breaks
 from . import (
+    beams,
     bodies,
     custom,
     drivers,
     force_items,
     gears,
     joints,
+    motors,
     nonholonomic,
     outputs,
     planar_joints,
@@ -35,7 +38,7 @@ from .attachment import Attached, Attachment
 from .bodies import Body, BodyItem, Ground, ground_body, vector
 from .items import Connector, Item, JointItem, Kind, ModelError
 from .measured import measured
-from .origin import Origin, numbers_of
+from .origin import Origin, numbers_of, parameter_path, with_entry
 from .units import check_lengths
 
 _SOLVERS = ("auto", "dense", "block")
@@ -95,12 +98,15 @@ class Model(AnalysisMethods):
         self._bodies: dict[str, Body] = {}
         self._joints: dict[str, Attached] = {}
         self._forces: dict[str, Attached] = {}
+        self._beams: dict[str, BeamPlace] = {}
         self._outputs: dict[str, outputs.AttachedOutput] = {}
         self.gravity = None if gravity is None else _gravity(gravity)
         self.breaks = check_breaks("Model", breaks)
 
     body = _adds_body(bodies.SpatialBody)
     planar_body = _adds_body(bodies.PlanarBody)
+    beam = _adds(beams.BeamItem)
+    line_load = _adds(beams.LineLoad)
 
     spherical = _adds(joints.Spherical)
     revolute = _adds(joints.Revolute)
@@ -134,6 +140,7 @@ class Model(AnalysisMethods):
     torque = _adds(force_items.AppliedTorque)
     joint_damping = _adds(force_items.JointDamping)
     joint_friction = _adds(force_items.JointFriction)
+    motor = _adds(motors.Motor)
     custom_force = _adds(force_items.CustomForce)
 
     output = _adds(outputs.OutputItem)
@@ -179,7 +186,12 @@ class Model(AnalysisMethods):
             )
         name = self._new_name(item.noun, item.name)
         if isinstance(item, BodyItem):
-            self._bodies[name] = self._placed(item)
+            self._check_kind(item, item.placed().kind)
+            self._bodies[name] = item.placed()
+        elif isinstance(item, beams.BeamItem):
+            self._add_beam(item)
+        elif isinstance(item, beams.LineLoad):
+            self._add_line_load(item)
         elif isinstance(item, Connector):
             item = self._with_names(item)
             there = self._attachment(item)
@@ -206,7 +218,8 @@ class Model(AnalysisMethods):
     def with_parameters(self, values: Mapping[str, Any]) -> Model:
         """A copy of the model with other numbers, by the names of `parameters`.
 
-        They may be traced: everything that follows from them is a pure function.
+        They may be traced: everything that follows from them is a pure function. One of the
+        parameters of a user's function goes by its own name, ``"push.gain"``.
         """
         changes: dict[str, dict[str, Any]] = {}
         if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
@@ -217,13 +230,18 @@ class Model(AnalysisMethods):
         values = dict(values)
         gravity = values.pop("gravity", self.gravity)
         for key, value in values.items():
-            name, dot, field = key.rpartition(".")
+            name, dot, field = key.partition(".")
             if not dot or name not in self._items:
                 raise ModelError(
                     f"Model: there is no parameter {shown(key)}. They are named as 'crank.mass', "
                     f"for the objects {listed(self._items)}."
                 )
-            changes.setdefault(name, {})[field] = value
+            own, inner = changes.setdefault(name, {}), parameter_path(self._items[name], field)
+            if inner is None:
+                own[field] = value
+            else:
+                before = own.get("parameters", self._items[name].parameters)  # pyright: ignore
+                own["parameters"] = with_entry(before, inner, value)
         items = {name: self._changed(self[name], given) for name, given in changes.items()}
         return self._copy(items, gravity)
 
@@ -297,21 +315,43 @@ class Model(AnalysisMethods):
                 f"{what} {name!r}: a name may not contain a dot (it separates a coordinate, as in "
                 f"'crank.angle'). Choose another."
             )
-        if name in self._items:
+        if name in self._items or name in self._bodies:
             raise ModelError(
                 f"{what} {name!r}: the name is already taken by another object. Names must differ."
             )
         return name
 
-    def _placed(self, item: BodyItem) -> Body:
-        body = item.placed()
-        if self._kind not in (None, body.kind):
+    def _check_kind(self, item: Item, kind: Kind) -> None:
+        if self._kind not in (None, kind):
             raise ModelError(
-                f"{item.owner}: it is {body.kind}, but the other bodies of the model are "
+                f"{item.owner}: it is {kind}, but the other bodies of the model are "
                 f"{self._kind}. Describe all with body(...), or all with planar_body(...); "
                 "planar_joint keeps a spatial body in a plane."
             )
-        return body
+
+    def _add_beam(self, item: beams.BeamItem) -> None:
+        self._check_kind(item, "spatial")
+        nodes, elements = item.nodes(), item.attached()
+        taken = [node.name for node in nodes if node.name in self._bodies]
+        if taken:
+            raise ModelError(
+                f"{item.owner}: the name {taken[0]!r} of its node is already taken by another "
+                "object. Names must differ."
+            )
+        self._beams[item.name] = item.place(len(self._bodies))
+        self._bodies.update({node.name: node for node in nodes})
+        self._forces.update({element.name: element for element in elements})
+
+    def _add_line_load(self, item: beams.LineLoad) -> None:
+        place = self._beams.get(item.beam) if isinstance(item.beam, str) else None
+        if place is None:
+            known = listed(self._beams) or "none yet"
+            raise ModelError(
+                f"{item.owner}: there is no beam {shown(item.beam)}. The beams are {known}."
+            )
+        beam: Any = self._items[item.beam]
+        nodes = [self._bodies[place.node_name(k)] for k in range(place.nodes)]
+        self._forces.update({x.name: x for x in item.attached(beam, nodes)})
 
     def _with_names(self, item: Connector) -> Connector:
         """The record with bodies by name, where handles were given."""
@@ -343,7 +383,7 @@ class Model(AnalysisMethods):
 
     def _attachment(self, item: Connector) -> Attachment:
         """The bodies of a joint or force, which must go together."""
-        names = item.connected(self._joints)
+        names = tuple(self._node(item, name) for name in item.connected(self._joints))
         for name in names:
             if name != "ground" and (not isinstance(name, str) or name not in self._bodies):
                 known = listed(["ground", *self._bodies])
@@ -370,6 +410,19 @@ class Model(AnalysisMethods):
             )
         found = (ground_body(kind) if x == "ground" else self._bodies[x] for x in names)
         return Attachment(item, kind, tuple(found), self._joints)
+
+    def _node(self, item: Connector, name: Any) -> Any:
+        """The body that is meant: where it is a place on a beam, the node there."""
+        found = node_named(name, self._beams.values()) if isinstance(name, str) else None
+        if found is None:
+            return name
+        if found.off > 1e-9:
+            at = found.beam.coordinates[found.node]
+            warn(
+                f"{item.owner}: {name!r} is between two nodes; it is put at {found.body!r}, at "
+                f"{at:.6g}. Choose the number of elements so that there is a node."
+            )
+        return found.body
 
     # -- the system --------------------------------------------------------------------------
 
@@ -400,6 +453,7 @@ class Model(AnalysisMethods):
             breaks=breaks,
             numbers=origin.flat(),
             origin=origin,
+            beams=tuple(self._beams.values()),
         )
 
     def start_vectors(self) -> tuple[np.ndarray, np.ndarray]:
@@ -491,7 +545,7 @@ def _alike(attached: Any) -> Iterator[list[tuple[str, Any, tuple[str, ...], tupl
         for element in one.elements:
             leaves, structure = jax.tree.flatten(element)
             shapes = tuple(np.shape(leaf) for leaf in leaves)
-            part = (one.item.name, element, one.bodies, one.sees)
+            part = (one.name, element, one.bodies, one.sees)
             found.setdefault((structure, shapes, len(one.bodies)), []).append(part)
     yield from found.values()
 

@@ -162,7 +162,7 @@ class RollingDisc(Contact):
         q, m = there.arm(1, point), there.components(axle)
         e1, e2, n = (there.components(x) for x in axes.T)
         made = [DiscOnPlane(p, q, n, m, radius), DiscRolls(q, e1, e2, n, m, radius)]
-        return there.attached(made, point=point, axes=axes)
+        return there.attached(made, point=point, axes=axes, axes_b=triad(axle))
 
 
 @record("knife_edge", "knife edge")

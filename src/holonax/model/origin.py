@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._numbers import as_array, is_traced
+from ..system.inventory import Connection, Inventory
 from ..system.quantities import Quantity
 from .items import Item
 from .measured import measured
@@ -40,7 +41,7 @@ class Origin:
     def _structure(self) -> Any:
         """All but the numbers."""
         shape = jax.tree.map(np.shape, self._numbers, is_leaf=is_traced)
-        said = tuple((type(item), item.name, _words(item)) for item in self.items)
+        said = tuple((type(item), item.name, item.structure()) for item in self.items)
         return self.model, self.solver, str(shape), said
 
     def __eq__(self, other: object) -> bool:
@@ -62,10 +63,22 @@ class Origin:
 
     def measured(self, numbers: Any) -> dict[str, Quantity]:
         """Every named quantity of a state, with these numbers of the mechanism."""
+        return measured(self._with(numbers))
+
+    def parts(self, numbers: Any) -> Inventory:
+        """What there is to be drawn, with these numbers of the mechanism."""
+        model = self._with(numbers)
+        shapes = {name: model[name].shape or () for name in model._bodies}
+        joints, forces = ([*x.values()] for x in (model._joints, model._forces))
+        both = [*((x, True) for x in joints), *((x, False) for x in forces)]
+        return Inventory(shapes, tuple(_part(x, is_joint) for x, is_joint in both))
+
+    def _with(self, numbers: Any) -> Any:
+        """The model with these numbers."""
         model = self._own
         if is_traced(numbers) or not np.array_equal(numbers, self.flat()):
             model = model.with_parameters(self._whole(self.named(numbers)))
-        return measured(model)
+        return model
 
     def flat(self) -> Any:
         """All numbers as one vector."""
@@ -97,6 +110,12 @@ class Origin:
         return jax.tree.unflatten(tree, [values[name] for name in self._leaves])
 
 
+def _part(attached: Any, is_joint: bool) -> Connection:
+    item, places = attached.item, ("point_a", "point", "axes", "axes_b")
+    p, q, axes, axes_b = (np.asarray(getattr(attached, x)) for x in places)
+    return Connection(item.name, item.type, is_joint, attached.bodies, p, q, axes, axes_b, item)
+
+
 def numbers_of(items: Iterable[Item]) -> dict[str, Any]:
     """Every physical number of some records, as ``"crank.mass"`` or ``"A.at_b"``."""
     out: dict[str, Any] = {}
@@ -107,13 +126,26 @@ def numbers_of(items: Iterable[Item]) -> dict[str, Any]:
     return out
 
 
-def _words(item: Item) -> tuple[Any, ...]:
-    """What a record says besides numbers."""
-    numbers = item.numbers()
-    aside = {*numbers, *item.displayed}
-    said = ((f.name, getattr(item, f.name)) for f in fields(item) if f.name not in aside)
-    return tuple((name, x if _is_plain(x) else repr(x)) for name, x in said)
+def parameter_path(item: Item, name: str) -> list[str] | None:
+    """Where among the parameters of a record's function a name is; None if it is a field."""
+    known = {f.name for f in fields(item)}
+    if name in known:
+        return None
+    path = name.split(".")
+    path = path[1:] if path[0] == "parameters" else path
+    return path if path and "parameters" in known and _entry(item, path) else None
 
 
-def _is_plain(x: Any) -> bool:
-    return x is None or isinstance(x, (str, bool, int, float)) or callable(x)
+def _entry(item: Any, path: list[str]) -> bool:
+    inner = item.parameters
+    for key in path:
+        if not isinstance(inner, Mapping) or key not in inner:
+            return False
+        inner = inner[key]
+    return True
+
+
+def with_entry(tree: Any, path: list[str], value: Any) -> Any:
+    """Nested dictionaries with another value at a path."""
+    inner = value if len(path) == 1 else with_entry(tree[path[0]], path[1:], value)
+    return {**tree, path[0]: inner}

@@ -124,7 +124,7 @@ class Shape:
         unknown = [x for x in said if x not in known]
         if unknown or "kind" not in said:
             raise ValueError(
-                f"Shape: {shown(dict(said))} is not the dictionary of a shape. It has a kind, and "
+                f"Shape: {shown(dict(said))} is not the dictionary of a shape. Give a kind, and "
                 f"some of {listed(sorted(known - {'kind'}), 20)}."
             )
         return Shape(**said)

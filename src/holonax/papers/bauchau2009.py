@@ -281,6 +281,44 @@ def integrators(report: Report) -> None:
     )
 
 
+BEAM = {
+    "mechanism": "hx.examples.lateral_buckling(elements=12)",
+    "assumed": "densities 2700 and 7800 kg/m³, E of steel 210 GPa, no damping and no weight, link "
+    "upright, crank horizontal at first, rigid connector of 5 mm",
+    "elements": "12 of two nodes for the beam, 2 for the link, 1 for the crank (paper: 8 cubic)",
+    "method": "Index3 with physical scaling, generalized-α, rho_inf = 0.6, h = 0.25 ms",
+}
+
+
+def figure_3(report: Report) -> None:
+    """The beam that is lifted by a crank until it buckles sideways."""
+    result = hx.simulate(
+        *hx.examples.lateral_buckling(),
+        0.12,
+        dt=2.5e-4,
+        formulation=hx.Index3(),
+        integrator=hx.GeneralizedAlpha(0.6),
+    )
+    middle = result.beam("beam").at(0.5)[0]
+    moved = 1e3 * (middle - middle[0])
+    figure, axes = canvas()
+    for k, (name, style) in enumerate(look(["u₁", "u₂", "u₃"]).items()):
+        axes.plot(result.t, moved[:, k], label=name, **{**style, "marker": ""})
+    finish(axes, "time [s]", "displacement at midspan [mm]")
+    late = float(result.t[np.argmax(np.abs(moved[:, 1]) > 1.0)])
+    report.add(
+        Figure("Fig. 3: displacement at the beam's midspan", figure, "figure-3", BEAM),
+        Table(
+            "Fig. 3: lateral buckling",
+            [Row("time at which |u₂| passes 1 mm [s]", "about 0.05", late)],
+            BEAM,
+            "The paper says that u₂ suddenly increases at about 0.05 s. Densities, damping and the "
+            "place of the mechanism are not in print, so that the time is not to be expected "
+            "closer than this.",
+        ),
+    )
+
+
 def reproduce(report: Report, quick: bool) -> None:
     """All tables and figures in the order of the paper."""
     equation_35(report)
@@ -290,10 +328,12 @@ def reproduce(report: Report, quick: bool) -> None:
     if quick:
         return
     integrators(report)
+    figure_3(report)
     report.add(
         Text(
-            "Figs. 3 and 4: the beam actuated by a crank",
-            "These need flexible beams, which this version does not have; their place is here.",
+            "Fig. 4: convergence on the beam actuated by a crank",
+            "Radau IIA, the energy-decaying scheme and HHT all run on this mechanism; their "
+            "convergence is not measured here.",
         ),
         Text(
             "Misprints met",

@@ -177,6 +177,15 @@ def accelerations(leg: Any, t: Any, q: Any, v: Any) -> tuple[np.ndarray, np.ndar
     return a, lam
 
 
+def smallest(leg: Any, t: Any, q: Any, v: Any, lam: np.ndarray) -> np.ndarray:
+    """Multipliers that a method has solved for at these states; of dependent constraints those of
+    least norm that exert the same forces."""
+    known = v.shape[1] <= DENSE_LIMIT and not leg.integrator.multiplier_lag
+    if not (leg.system.has_redundant_constraints and known):
+        return lam
+    return smallest_multipliers(evaluated(leg.system, t, q, v, dense=True).jacobian, lam)
+
+
 def _chunks(*arrays: Any) -> Any:
     """Rows in parts of equal size, the last one filled up."""
     n = len(arrays[0])

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._messages import shown, unknown_name
+from ..system.held import HeldSystem
 from ..system.mechanism import Mechanism
 from ..system.situation import Recorded
 from .reactions import Reaction
@@ -95,17 +96,26 @@ def _of_functions(result: Any) -> Iterator[tuple[str, Entry]]:
 def _of_mechanism(result: Any) -> Iterator[tuple[str, Entry]]:
     system: Mechanism = result.system.complete()
     measured = system.measured()
-    history = Recorded(system.bodies, result._times, result.q, result.v)
+    histories = _histories(result, system)
+
+    def over(quantity: Any) -> np.ndarray:
+        found = [(at, quantity.over(history)) for at, history in histories]
+        out = np.zeros((result.t.size, *found[0][1].shape[1:]))
+        for at, values in found:
+            out[at] = values
+        return out
 
     def values(name: str) -> np.ndarray:
-        found = measured[name].over(history)
+        found = over(measured[name])
         if not measured[name].circular:
             return found
-        rate = measured[f"{name.rpartition('.')[0]}.rate"].over(history)
+        rate = over(measured[f"{name.rpartition('.')[0]}.rate"])
         return continuous(found, rate, result._ticks)
 
     for name, quantity in measured.items():
         yield name, Entry(quantity.unit, quantity.labels, lambda x=name: values(x))
+    for name in result.stats.get("controlled", ()):
+        yield name, Entry("", (), lambda x=name: _set_by_controllers(result, x))
     axes = _AXES[: system.bodies.translations]
     axial = () if system.is_planar else _AXES
     for body in system.bodies.names:
@@ -125,15 +135,48 @@ def _of_mechanism(result: Any) -> Iterator[tuple[str, Entry]]:
             yield f"{joint}.effort", Entry(drives[joint], (), lambda x=joint: _effort(result, x))
 
 
+def _histories(result: Any, system: Mechanism) -> list[tuple[Any, Recorded]]:
+    """The states with the bodies and forces they belong to: one set of them, unless controllers
+    have changed the numbers of forces on the way."""
+    states = result._times, result.q, result.v
+    lam = lambda: _multipliers(result)  # noqa: E731
+    if "controlled" not in result.stats:
+        return [(slice(None), Recorded(system.bodies, *states, lam))]
+    out = []
+    for k, leg in enumerate(result.legs):
+        at = np.flatnonzero(result.leg == k)
+        if at.size:
+            t, q, v = (x[at] for x in states)
+            here = lambda at=at: _multipliers(result)[at]  # noqa: E731
+            out.append((at, Recorded(_mechanism(leg.system).bodies, t, q, v, here)))
+    return out
+
+
+def _mechanism(system: Any) -> Any:
+    """The mechanism of a leg, without contacts that are closed."""
+    return system.base if isinstance(system, HeldSystem) else system
+
+
+def _set_by_controllers(result: Any, name: str) -> np.ndarray:
+    """A parameter that controllers have set, at every state."""
+    each = [float(_mechanism(leg.system).parameters()[name]) for leg in result.legs]
+    return np.array(each)[result.leg]
+
+
 def _drives(system: Mechanism) -> dict[str, str]:
     """The drivers with the unit of what each gives."""
     groups = ((g.names, g.element.drive_unit) for g in system.bodies.groups("holonomic"))
     return {name: unit for names, unit in groups if unit for name in names}
 
 
+def _multipliers(result: Any) -> np.ndarray:
+    """Those that belong to the saved states."""
+    return result._accelerations[1] if result.t_lam is not result.t else result.lam
+
+
 def _effort(result: Any, driver: str) -> np.ndarray:
     """The force or torque that a driver gives, in the sense in which what it drives grows."""
-    lam = result._accelerations[1] if result.t_lam is not result.t else result.lam
+    lam = _multipliers(result)
     row = result.system.constraint_names(lam.shape[1]).index(driver)
     return -lam[:, row]
 
@@ -271,7 +314,8 @@ def joint_history(registry: Registry, system: Mechanism, name: Any) -> JointHist
 
 def force_history(registry: Registry, system: Mechanism, name: Any) -> ForceHistory:
     """What the force of that name did."""
-    known = list(dict.fromkeys(x for group in system.bodies.forces for x in group.names))
+    groups = (*system.bodies.forces, *system.bodies.seeing)
+    known = list(dict.fromkeys(x for group in groups for x in group.names))
     if not isinstance(name, str) or name not in known:
         raise KeyError(
             f"There is no force {shown(name)}; the forces are {', '.join(known) or 'none'}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -17,10 +18,12 @@ from ..system.clock import Clock
 from ..system.evaluation import evaluated
 from ..system.held import HeldSystem
 from ..system.mechanism import Mechanism
-from .interpolation import accelerations, interpolate
+from .along import BeamMotion, beam_motion
+from .interpolation import accelerations, interpolate, smallest
 from .motion import BodyMotion, body_motion, total_momentum
 from .named import ForceHistory, JointHistory, Registry, force_history, joint_history
 from .reactions import Reaction, reaction
+from .resampling import sampled
 from .states import Leg, Occurrence, States
 from .work import work
 
@@ -229,8 +232,9 @@ class Result:
     def lam(self) -> np.ndarray:
         """Multipliers at the times `t_lam`, shape (n, rows); M v' = f - G^T lam.
 
-        For redundant constraints they are the minimum-norm ones; for joints that were released
-        they are zero.
+        For redundant constraints they are the minimum-norm ones (of methods with multipliers of the
+        middle of a step, in a norm that weighs constraints by their mobility); for joints that were
+        released they are zero.
         """
         solved = [self._solved_multipliers(k) for k in range(len(self.legs))]
         if all(x is None for x in solved):
@@ -239,7 +243,7 @@ class Result:
         def part(k: int, leg: Leg, at: Any) -> np.ndarray:
             found = solved[k]
             if found is not None:
-                return found
+                return smallest(leg, self._times[at], self.q[at], self.v[at], found)
             rows = self._rows(leg)
             return self._accelerations[1][at][:, rows]
 
@@ -316,6 +320,16 @@ class Result:
             q[inside], v[inside] = interpolate(leg, ts, *states, times[inside], first, self.clock)
         return q, v
 
+    def sampled(self, times: Any) -> Result:
+        """The same run at other times [s], by `at`: a result with quantities, plots and tables.
+
+        Its accelerations and multipliers are computed anew from the states.
+        """
+        times = np.atleast_1d(array("sampled", "times", times))
+        if times.size < 1 or np.any(np.diff(times) < 0):
+            raise ValueError("sampled: times must be one or more, in rising order. Sort them.")
+        return sampled(self, times)
+
     @cached_property
     def _stretches(self) -> list[tuple[int, int]]:
         """Where the motion is smooth: (first, last + 1) of the states between jumps and legs."""
@@ -382,6 +396,10 @@ class Result:
         mechanism = self._mechanism("the motion of a body")
         return body_motion(mechanism, name, self.q, self.v, lambda: self.a)
 
+    def beam(self, name: str) -> BeamMotion:
+        """The shape, strains and section forces of a beam over time."""
+        return beam_motion(self._mechanism("a beam"), name, self.q, self.v)
+
     def body(self, name: str) -> BodyMotion:
         """The motion of the body `name`, as ``result["crank"]``."""
         return self[name]
@@ -406,6 +424,27 @@ class Result:
     def quantities(self) -> dict[str, str]:
         """The names that `quantity` knows, each with its unit."""
         return self._named.units()
+
+    def plot(
+        self,
+        *names: str,
+        x: str | None = None,
+        y: str | Sequence[str] | None = None,
+        title: str = "",
+    ) -> Any:
+        """A matplotlib figure of named quantities; save it with `figure.savefig(path)`.
+
+        ``plot("A.angle", "spring.force")`` draws them over time, a panel for each unit; a body
+        stands for its position, a joint for what it leaves free, a force for what it gives,
+        ``"energy"`` and ``"drift"`` for all of theirs. ``plot(x="A.angle", y="A.rate")`` draws one
+        over the other, and ``plot()`` the mechanism, its motion, energy and drift, as `hx.plot`.
+        Curves of a run that saved its steps are drawn from its dense output.
+        """
+        from .. import view
+
+        if not names and x is None and y is None:
+            return view.plot(self, title=title)
+        return view.curves(self, names, x=x, y=y, title=title)
 
     @cached_property
     def _named(self) -> Registry:

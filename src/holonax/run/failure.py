@@ -135,6 +135,13 @@ def _not_finite(system: System, q: Any, v: Any, t: float, ahead: Any) -> Reason 
     if all(np.all(np.isfinite(x)) for x in values):
         return None
     forces = system.non_finite_forces(here.q, v, t)
+    turned = [x for x in forces if x.startswith("beam ")]
+    if turned:
+        return Reason(
+            "non-finite",
+            f"{listed(turned, 4)} turns by more than an element may, near half a turn",
+            "Give the beam more elements",
+        )
     if forces:
         return Reason(
             "non-finite",

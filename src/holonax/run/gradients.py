@@ -18,7 +18,8 @@ from .._parts import Parts
 from ..compiler import native
 from ..start.consistent import Start
 from ..system.base import System, check_system
-from .trajectory import Trajectory, checked_start, trajectory
+from .traced_request import checked_start, increasing_times, usual_tolerance, with_breaks
+from .trajectory import Trajectory, motion_of, trajectory
 
 Objective = Callable[[Trajectory], Any]
 
@@ -79,16 +80,19 @@ def value_and_gradient(
         system = system.with_redundant_constraints()
     state = (start.q, start.v) if isinstance(start, Start) else tuple(start)
     numbers = {k: method.pop(k) for k in ("dt", "rtol", "atol") if method.get(k) is not None}
-    times = array(owner, "times", times, (None,))
+    times = increasing_times(array(owner, "times", times, (None,)))
     for name, x in numbers.items():
         finite_number(owner, name, x, positive=True)
+    knots, passed = with_breaks(system, times, method.pop("breaks", ()))
     if method.get("max_steps") is None and "rtol" not in numbers and "dt" in numbers:
-        method["max_steps"] = _room(times, float(numbers["dt"]))
+        method["max_steps"] = room_for(knots, float(numbers["dt"]))
+    if "rtol" in numbers and "atol" not in numbers:
+        numbers["atol"] = usual_tolerance(system, start, knots, numbers["rtol"])
     parts = Parts.of((system, method))
     program = _program(objective, names, parts.rest)
     leaves = [np.asarray(x) for x in parts.arrays]
-    arrays = {k: np.asarray(x, dtype=float) for k, x in numbers.items()}
-    value, gradient = program(values, leaves, state, times, arrays)
+    arrays = {**{k: np.asarray(x, dtype=float) for k, x in numbers.items()}, **passed}
+    value, gradient = program(values, leaves, state, knots, arrays)
     return float(value), {name: np.asarray(x) for name, x in gradient.items()}
 
 
@@ -106,7 +110,7 @@ def _values(system: System, start: Any, names: tuple[str, ...]) -> dict[str, Any
     return {name: np.asarray(known[name], dtype=float) for name in names}
 
 
-def _room(times: np.ndarray, dt: float) -> int:
+def room_for(times: np.ndarray, dt: float) -> int:
     """Room for all steps: a power of two, so that other times seldom need another program."""
     steps = np.sum(np.maximum(np.ceil(np.diff(times) / dt * (1 - 1e-9)), 1.0))
     return 1 << max(int(steps) - 1, 1).bit_length()
@@ -116,12 +120,12 @@ def _room(times: np.ndarray, dt: float) -> int:
 def _program(objective: Objective, names: tuple[str, ...], rest: Hashable) -> Any:
     """The compiled function of the named values, the other numbers, the start and the times."""
 
-    def value(values: Any, leaves: Any, state: Any, times: Any, numbers: Any) -> Any:
+    def value(values: Any, leaves: Any, state: Any, knots: Any, numbers: Any) -> Any:
         system, method = Parts.joined(leaves, rest)
         moved = {name: x for name, x in values.items() if name not in ("q", "v")}
         if moved:
             system = system.with_parameters(moved)
         start = values.get("q", state[0]), values.get("v", state[1])
-        return objective(trajectory(system, start, times, **numbers, **method))
+        return objective(motion_of(system, start, knots, numbers, **method))
 
     return native(jax.value_and_grad(value))

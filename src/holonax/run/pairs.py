@@ -84,6 +84,21 @@ def check_reaction_forces(owner: str, system: Any, formulation: Any, integrator:
     )
 
 
+def check_undetermined(owner: str, system: Any, start: Any) -> None:
+    """Refuse forces by reactions that redundant constraints do not determine."""
+    if not system.has_reaction_forces or start.diagnosis is None:
+        return
+    rows = int(start.lam.shape[0])
+    names = system.constraint_names(rows)
+    shared = {names[i] for i in system.seen_rows(rows)} & set(start.diagnosis.shared_by)
+    if shared:
+        raise ValueError(
+            f"{owner}: {listed(system.reaction_force_names(), 4)} depends on the reaction of "
+            f"{listed(sorted(shared))}, which redundant constraints (among "
+            f"{listed(start.diagnosis.shared_by)}) leave undetermined. Remove what is redundant."
+        )
+
+
 @dataclass(frozen=True)
 class Method:
     """A legal pair with its orders of convergence (q, v, multipliers) and where it comes from.

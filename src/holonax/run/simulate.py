@@ -15,7 +15,7 @@ from jax.core import Tracer
 from .. import integrator as integrators
 from .._arguments import checked_call
 from .._config import check_precision
-from .._messages import listed, shown
+from .._messages import shown
 from .._numbers import as_array, count, finite_number, number, real
 from ..formulation import Formulation, PostStabilized
 from ..integrator import Dopri5
@@ -29,7 +29,13 @@ from .control import StepControl, Tolerance
 from .driver import Outcome, Run, follow, new_run
 from .events import Event, as_events, check_events
 from .failure import broken, explain, explain_event, torn
-from .pairs import check_pair, check_reaction_forces, default_integrator, is_legal
+from .pairs import (
+    check_pair,
+    check_reaction_forces,
+    check_undetermined,
+    default_integrator,
+    is_legal,
+)
 from .request import Progress, Request
 from .scale import absolute, described
 from .storage import Folder, Storage, checked_path, load
@@ -162,8 +168,7 @@ def simulate(
         hidden = system.has_unannounced_times(int(np.size(start.q)))
         control = control.limited(span / _LONGEST if hidden else np.inf)
     if start.redundant:
-        if formulation.kind in ("dae", "index3"):
-            raise ValueError(_redundancy(formulation, start))
+        check_undetermined("simulate", system, start)
         system = system.with_redundant_constraints()
     if times is None and tolerance is None:
         step = span / max(np.ceil(span / step * (1 - 1e-9)), 1.0)
@@ -393,17 +398,6 @@ def _tolerances(run: Run) -> dict[str, Any]:
         "atol": described(run.system, tolerance.absolute),
         "dt_max": float(control.dt_max),
     }
-
-
-def _redundancy(formulation: Formulation, start: Start) -> str:
-    joints = start.diagnosis.shared_by if start.diagnosis is not None else ()
-    among = f" (among {listed(joints)})" if joints else ""
-    return (
-        f"simulate: {type(formulation).__name__} solves for the multipliers of all constraints, "
-        f"which redundant ones{among} leave undetermined. Remove those, or use a formulation that "
-        'takes them, such as PostStabilized("both"), CoordinateProjection() or '
-        "CoordinatePartitioning()."
-    )
 
 
 def _check_steps(span: float, step: float | None) -> None:

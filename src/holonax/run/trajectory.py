@@ -16,11 +16,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jax.core import Tracer
 
 from .._arguments import checked_call
 from .._messages import shown
-from .._numbers import LARGEST_COUNT, array, count, is_traced, parameter, real
+from .._numbers import is_traced
 from .._parts import Parts
 from ..compiler import native
 from ..formulation import Formulation, PostStabilized
@@ -30,12 +29,25 @@ from ..start.consistent import Start
 from ..system.base import System, check_system
 from .control import StepControl
 from .loop import Loop, LoopState, Settings, Setup, begun
-from .pairs import check_pair, check_reaction_forces, default_integrator, is_legal
+from .pairs import (
+    check_pair,
+    check_reaction_forces,
+    check_undetermined,
+    default_integrator,
+    is_legal,
+)
+from .traced_request import (
+    checked_start,
+    checked_steps,
+    increasing_times,
+    most_steps,
+    smooth_piece,
+    step_numbers,
+    usual_tolerance,
+    with_breaks,
+)
 
 Adjoint = Literal["reverse", "forward"]
-
-# Steps that there is room for where they are chosen by their error.
-_ROOM = 4096
 
 
 class Trajectory(NamedTuple):
@@ -64,6 +76,7 @@ def trajectory(
     atol: Any = None,
     formulation: Formulation | None = None,
     integrator: Any = None,
+    breaks: Any = (),
     max_steps: int | None = None,
     adjoint: Adjoint = "reverse",
 ) -> Trajectory:
@@ -78,8 +91,12 @@ def trajectory(
       constraints by the shortest way, so that a derivative with respect to a length is that of a
       mechanism that fits together.
     - `times`: increasing, hit exactly.
-    - `dt`: the longest of equal steps [s]; or `rtol`, `atol` for steps chosen by their error;
-      `atol` is `rtol` / 100 unless given. Give the breaks of forces among `times`.
+    - `dt`: the longest of equal steps [s]; or `rtol`, `atol` for steps chosen by their error.
+      Without `atol` it is that of `simulate`, which follows from the size of the mechanism; where
+      the system or the start are traced, that is not known, and it is `rtol` / 100 in SI units.
+    - `breaks`: times [s] at which forces or drivers are not smooth, beside those that signals know
+      of. As in `simulate` they are hit exactly, and the method begins anew there. Not where `times`
+      are traced.
     - `max_steps`: the most steps there is room for; needed where `times` or `dt` are traced, 4096
       where steps are chosen by their error. A run that needs more has `ok=False`.
     - `adjoint`: ``"reverse"`` for `grad` and `vjp`, ``"forward"`` for `jvp` and `jacfwd`.
@@ -93,23 +110,18 @@ def trajectory(
     """
     check_system("trajectory", system)
     start = checked_start("trajectory", system, start)
-    if not isinstance(adjoint, str) or adjoint not in ("reverse", "forward"):
-        raise ValueError(
-            f'trajectory: adjoint={shown(adjoint)} is not known. Use "reverse" for grad and vjp, '
-            '"forward" for jvp and jacfwd.'
-        )
-    dt, rtol, atol = _checked(dt, rtol, atol)
-    formulation, integrator = _pair(formulation, integrator, dt, rtol)
-    check_reaction_forces("trajectory", system, formulation, integrator)
+    dt, rtol, atol = checked_steps(dt, rtol, atol)
     if isinstance(start, Start) and start.redundant:
+        check_undetermined("trajectory", system, start)
         system = system.with_redundant_constraints()
-    control = None if rtol is None else StepControl(dt_max=np.inf)
-    setup = Setup(system, formulation, integrator, control, ())
-    knots = _knots(times)
-    room = _room(max_steps, knots, dt, rtol)
+    setup = _setup(system, formulation, integrator, dt, rtol, adjoint)
+    knots, passed = with_breaks(system, increasing_times(times), breaks)
+    room = most_steps(max_steps, knots, dt, rtol)
     q, v = (start.q, start.v) if isinstance(start, Start) else start
+    if rtol is not None and atol is None:
+        atol = usual_tolerance(system, start, knots, rtol)
     numbers = {k: x for k, x in (("dt", dt), ("rtol", rtol), ("atol", atol)) if x is not None}
-    given = q, v, knots, numbers
+    given = q, v, knots, {**numbers, **passed}
     if is_traced(*jax.tree.leaves((setup, given))):
         return _motion(setup, *given, room=room, adjoint=adjoint)
     if max_steps is None:  # so that other times seldom need another program
@@ -117,6 +129,44 @@ def trajectory(
     parts = Parts.of(setup)
     arrays = jax.tree.map(np.asarray, (parts.arrays, *given))
     return _on_host(parts.rest, room, adjoint)(*arrays)
+
+
+def motion_of(
+    system: System,
+    state: tuple[Any, Any],
+    knots: Any,
+    numbers: dict[str, Any],
+    *,
+    formulation: Formulation | None = None,
+    integrator: Any = None,
+    max_steps: int | None = None,
+    adjoint: Adjoint = "reverse",
+) -> Trajectory:
+    """A run inside of another traced function, where the host has found `knots` and `numbers`: dt,
+    or rtol and atol, and what `with_breaks` returns."""
+    dt, rtol = numbers.get("dt"), numbers.get("rtol")
+    setup = _setup(system, formulation, integrator, dt, rtol, adjoint)
+    room = most_steps(max_steps, knots, dt, rtol)
+    return _motion(setup, *state, knots, numbers, room=room, adjoint=adjoint)
+
+
+def _setup(
+    system: System,
+    formulation: Formulation | None,
+    integrator: Any,
+    dt: Any,
+    rtol: Any,
+    adjoint: Any,
+) -> Setup:
+    if not isinstance(adjoint, str) or adjoint not in ("reverse", "forward"):
+        raise ValueError(
+            f'trajectory: adjoint={shown(adjoint)} is not known. Use "reverse" for grad and vjp, '
+            '"forward" for jvp and jacfwd.'
+        )
+    formulation, integrator = _pair(formulation, integrator, dt, rtol)
+    check_reaction_forces("trajectory", system, formulation, integrator)
+    control = None if rtol is None else StepControl(dt_max=np.inf)
+    return Setup(system, formulation, integrator, control, ())
 
 
 @lru_cache(maxsize=64)
@@ -137,43 +187,34 @@ def _motion(
     knots = jnp.asarray(knots)
     q, v = _fitted(system, knots[0], jnp.asarray(q), jnp.asarray(v))
     dt, rtol, atol = (numbers.get(name) for name in ("dt", "rtol", "atol"))
-    settings = Settings(knots, *_numbers(dt, rtol, atol, v.shape[0]), None, None)
+    breaks, wanted = numbers.get("breaks"), numbers.get("wanted")
+    settings = Settings(
+        knots, *step_numbers(dt, rtol, atol, v.shape[0]), None, smooth_piece(breaks, knots[0])
+    )
     loop = Loop(setup, settings, differentiable=True)
     first = begun(loop, setup, knots[0], q, v)
     rows = jax.tree.map(lambda x: jnp.full((len(knots), *x.shape), jnp.nan).at[0].set(x), first.y)
-    given = (setup, settings), _Progress(first, rows, jnp.asarray(1), jnp.asarray(0), True)
+    given = (setup, settings, breaks), _Progress(first, rows, jnp.asarray(1), jnp.asarray(0), True)
     end = _carried(*given, room, adjoint)
-    return _trajectory(system, formulation, integrator, knots, end)
+    reached = (end.filled >= knots.shape[0]) & end.good
+    if wanted is not None:
+        knots, rows = knots[wanted], jax.tree.map(lambda x: x[wanted], end.rows)
+        end = end._replace(rows=rows)
+    return _trajectory(system, formulation, integrator, knots, end, reached)
 
 
-def _checked(dt: Any, rtol: Any, atol: Any) -> tuple[Any, Any, Any]:
-    """The step and the tolerances as positive numbers, as far as they are known."""
-    given = {"dt": dt, "rtol": rtol, "atol": atol}
-    wanted = "a finite and positive number"
-    return tuple(
-        None if x is None else parameter("trajectory", name, x, good=lambda x: x > 0, wanted=wanted)
-        for name, x in given.items()
-    )  # pyright: ignore[reportReturnType]
-
-
-def checked_start(owner: str, system: System, start: Any) -> Any:
-    """A start, or a pair (q, v) of vectors that fit the system."""
-    if isinstance(start, Start):
-        pair = start.q, start.v
-    elif isinstance(start, tuple | list) and len(start) == 2:
-        pair = tuple(array(owner, f"start[{i}]", x, (None,)) for i, x in enumerate(start))
-    else:
-        raise TypeError(
-            f"{owner}: start={shown(start)} is not a start. Give what hx.consistent(...) or "
-            "model.build() returns, or a pair (q, v)."
-        )
-    q, v = (int(np.shape(x)[0]) for x in pair)
-    if system.velocity_size(q) != v:
-        raise ValueError(
-            f"{owner}: the start has {q} coordinates and {v} velocities, which do not fit. Make "
-            "one with hx.consistent(system, q, v)."
-        )
-    return start if isinstance(start, Start) else pair
+def _anew(given: Any, before: System, t: Array, y: Any, old: LoopState) -> LoopState:
+    """The method begun again behind a break at t. Velocities that constraints ask for from there
+    on, and the system `before` did not, are taken up by an impulse."""
+    method, settings, breaks = given
+    loop = Loop(method, settings._replace(window=smooth_piece(breaks, t)), differentiable=True)
+    q, v = y[0], y[1]
+    if method.system.moving_constraints(q.shape[0]) is not None:
+        after = loop.context.system
+        jump = after.constraint_rate(q, v, t) - before.constraint_rate(q, v, t)
+        v = v - after.factor(q, t).correct(jump)
+    new = begun(loop, method, t, q, v)
+    return jax.tree.map(lambda x, y: jnp.asarray(x, jnp.result_type(y)), new, old)
 
 
 class _Progress(NamedTuple):
@@ -212,53 +253,6 @@ def _pair(
     return formulation, integrator
 
 
-def _knots(times: Any) -> Any:
-    """The times as an array; refused if they do not increase."""
-    try:
-        traced = any(isinstance(t, Tracer) for t in jax.tree.leaves(times))
-        found = jnp.asarray(times, dtype=float) if traced else real(times)
-        knots: Any = np.zeros(()) if found is None else found
-    except (TypeError, ValueError):
-        knots = np.zeros(())
-    if knots.ndim != 1 or knots.shape[0] < 2:
-        raise ValueError(
-            f"trajectory: times={shown(times)} must be a vector of two or more times [s], the "
-            "first of which is that of the start."
-        )
-    if not isinstance(knots, Tracer) and not np.all(np.diff(knots) > 0):
-        raise ValueError("trajectory: the times must be finite and increase. Sort them.")
-    return knots
-
-
-def _numbers(dt: Any, rtol: Any, atol: Any, nv: int) -> tuple[Array, Array | None]:
-    """The numbers of `Settings`, and the absolute tolerance."""
-    stacked = lambda *x: jnp.stack([jnp.asarray(y, dtype=float) for y in x])  # noqa: E731
-    if rtol is None:
-        return stacked(dt, dt, 0.0), None
-    atol = jnp.asarray(rtol / 100 if atol is None else atol, dtype=float)
-    return stacked(1.0, 0.0, rtol), jnp.broadcast_to(atol, (2 * nv + 1,))
-
-
-def _room(max_steps: Any, knots: Array, dt: Any, rtol: Any) -> int:
-    """The most steps."""
-    if max_steps is not None:
-        return count("trajectory", "max_steps", max_steps)
-    if rtol is not None:
-        return _ROOM
-    if isinstance(dt, Tracer) or isinstance(knots, Tracer):
-        raise ValueError(
-            "trajectory: how many steps there are cannot be told where times or dt are traced. "
-            "Give max_steps, the most there is room for."
-        )
-    steps = np.sum(np.maximum(np.ceil(np.diff(np.asarray(knots)) / float(dt) * (1 - 1e-9)), 1.0))
-    if not steps <= LARGEST_COUNT:
-        raise ValueError(
-            f"trajectory: dt={float(dt):g} s makes {steps:g} steps, more than can be kept. Give a "
-            "longer step."
-        )
-    return int(steps)
-
-
 def _fitted(system: System, t: Array, q: Array, v: Array) -> tuple[Array, Array]:
     """The start on the constraints, by the shortest way.
 
@@ -270,9 +264,9 @@ def _fitted(system: System, t: Array, q: Array, v: Array) -> tuple[Array, Array]
 
 def _one_step(given: Any, now: _Progress) -> _Progress:
     """One step, kept or not."""
-    method, settings = given
-    loop = Loop(method, settings, differentiable=True)
+    method, settings, breaks = given
     t, y, solver, steps = now.loop
+    loop = Loop(method, settings._replace(window=smooth_piece(breaks, t)), differentiable=True)
     y1, error, _, status, _ = loop.solver.step(
         loop.terms, t, steps.end, y, loop.context, solver, False
     )
@@ -292,6 +286,11 @@ def _one_step(given: Any, now: _Progress) -> _Progress:
         hit, lax.dynamic_update_index_in_dim(rows, x, now.filled, 0), rows
     )
     state = LoopState(jnp.where(keep, steps.end, t), y, solver, steps._replace(end=end, rule=rule))
+    if breaks is not None:
+        there = keep & jnp.any(steps.end == breaks) & (steps.end < settings.knots[-1])
+        state = lax.cond(
+            there, lambda: _anew(given, loop.context.system, steps.end, y, state), lambda: state
+        )
     return _Progress(state, jax.tree.map(put, now.rows, y), now.filled + hit, now.tried + 1, good)
 
 
@@ -393,7 +392,12 @@ def _no_tangent(x: Any) -> Any:
 
 
 def _trajectory(
-    system: System, formulation: Formulation, integrator: Any, knots: Array, end: _Progress
+    system: System,
+    formulation: Formulation,
+    integrator: Any,
+    knots: Array,
+    end: _Progress,
+    reached: Array,
 ) -> Trajectory:
     """The states at the times, with their multipliers."""
     rows = end.rows
@@ -407,5 +411,4 @@ def _trajectory(
     if lam is None:
         multipliers = lambda t, q, v: formulation.accelerations(context, t, (q, v))[1]  # noqa: E731
         lam = jax.vmap(multipliers)(knots, q, v)
-    reached = end.filled >= knots.shape[0]
-    return Trajectory(knots, q, v, lam, reached & end.good, end.tried)
+    return Trajectory(knots, q, v, lam, reached, end.tried)

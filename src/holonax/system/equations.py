@@ -56,8 +56,7 @@ class OdeEquations(eqx.Module):
         m = position.shape[0]
         feedback = self.alpha * rate
         feedback = feedback.at[:m].set(2 * self.alpha * rate[:m] + self.beta**2 * position)
-        force, gamma = system.force(here.q, v, t), system.gamma(here.q, v, t)
-        a, _ = here.factor().solve(force, gamma - feedback)
+        a, _ = here.accelerations(v, system.gamma(here.q, v, t) - feedback)
         return jnp.concatenate([system.qdot(q, v), a])
 
     def __call__(self, t: Any, y: Any) -> np.ndarray:
@@ -124,6 +123,8 @@ class DaeEquations(eqx.Module):
         if self.index == "GGL":
             u = v - system.constraint_force(q, t, jnp.pad(mu, (0, self.rows - m)))
         motion = system.momentum(q, a) - system.force(q, v, t)
+        if system.has_reaction_forces:
+            motion = motion - system.reaction_force(q, v, t, lam)
         parts = [rate - system.qdot(q, u), motion + system.constraint_force(q, t, lam)]
         if self.index == 1:
             change = jax.jvp(lambda x: system.constraint_rate(q, x, t), (v,), (a,))[1]

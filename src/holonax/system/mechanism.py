@@ -20,8 +20,11 @@ from .._numbers import is_traced
 from ..rotation import Vec2, Vec3
 from .assembly import BodySet
 from .base import Array, ConstraintFactor, Metric, Rows, System
+from .beam import BeamElement
+from .beam_places import BeamPlace, node_named
 from .elements import Indices
 from .frames import PlanarFrame
+from .inventory import Inventory
 from .quantities import Quantity, find, names_of
 from .reaction_forces import seen_rows
 from .signals import Signal, signals_in
@@ -75,6 +78,7 @@ class Mechanism(System):
     breaks: Array | None = None  # times that the model was given as breaks
     numbers: Array | None = None  # those of the description, and what it was (`model/origin.py`)
     origin: Any = eqx.field(static=True, default=None)
+    beams: tuple[BeamPlace, ...] = eqx.field(static=True, default=())
 
     # -- the numbers of its description ----------------------------------------------------
 
@@ -83,8 +87,13 @@ class Mechanism(System):
         return {} if self.origin is None else self.origin.named(self.numbers)
 
     def with_parameters(self, changes: Mapping[str, Any] | None = None, **more: Any) -> Mechanism:
-        """This mechanism with other numbers, which may be traced; nothing is compiled again."""
+        """This mechanism with other numbers, which may be traced; nothing is compiled again.
+
+        One of the parameters of a user's function goes by its own name as well, ``"push.gain"``
+        for ``"push.parameters.gain"``.
+        """
         known, changed = self.parameters(), {**(changes or {}), **more}
+        changed = {_full_name(known, name): value for name, value in changed.items()}
         for name, value in changed.items():
             if name not in known:
                 raise KeyError(
@@ -300,6 +309,16 @@ class Mechanism(System):
         mean = lambda x: jnp.mean(jnp.abs(x))  # noqa: E731
         return mean(mass), mean(damping), mean(stiffness)
 
+<<<<<<< HEAD
+=======
+    @property
+    def has_structure(self) -> bool:
+        # the blocks of Newton's matrix have no place for forces that depend on multipliers, and
+        # dependent constraints need the whole matrix
+        structured = self.bodies.tangent is not None
+        return structured and not (self.bodies.seeing or self.redundant)
+
+>>>>>>> main
     def sturdier(self) -> Mechanism | None:
         tangent = self.bodies.tangent
         if tangent is None or not tangent.alone:
@@ -312,6 +331,30 @@ class Mechanism(System):
         if self.bodies.tangent is None or self.bodies.seeing:
             return None
         return MechanismSolver(self.bodies, level, augment, self.redundant)
+
+    # -- System: beams ---------------------------------------------------------------------
+
+    def section_shapes(self) -> tuple[tuple[int, ...], ...]:
+        found = (x for x in self.bodies.forces if isinstance(x.element, BeamElement))
+        return tuple((6, group.n) for group in found)
+
+    def section_loads(self, q: Array) -> tuple[Array, ...]:
+        at_rest = self.bodies.frames(q, jnp.zeros((self.bodies.n * self.bodies.dof,)))
+        return tuple(
+            jnp.stack(group.element.elastic_force(*group.frames(at_rest)))
+            for group in self.bodies.forces
+            if isinstance(group.element, BeamElement)
+        )
+
+    def with_preloads(self, loads: tuple[Array, ...]) -> Mechanism:
+        given = iter(loads)
+        forces = tuple(
+            replace(group, element=replace(group.element, preload=list(next(given))))
+            if isinstance(group.element, BeamElement)
+            else group
+            for group in self.bodies.forces
+        )
+        return replace(self, bodies=replace(self.bodies, forces=forces))
 
     # -- names ---------------------------------------------------------------------------
 
@@ -327,6 +370,7 @@ class Mechanism(System):
     def held_coordinates(self, item: int | str, nq: int) -> list[int]:
         names = self.velocity_names(self.velocity_size(nq))
         if isinstance(item, str):
+            item = self._own_name(item)
             exact = [i for i, name in enumerate(names) if name == item]
             whole = [i for i, name in enumerate(names) if name.rsplit(".", 1)[0] == item]
             if exact or whole:
@@ -342,6 +386,14 @@ class Mechanism(System):
             )
         return [item]
 
+    def _own_name(self, item: str) -> str:
+        """The name of a body or coordinate, where it is said by a place on a beam."""
+        for name, rest in ((item, ""), *([item.rsplit(".", 1)] if "." in item else [])):
+            node = node_named(name, self.beams)
+            if node is not None:
+                return f"{node.body}.{rest}" if rest else node.body
+        return item
+
     def constraint_names(self, rows: int) -> list[str]:
         names = self.bodies.row_names("holonomic")
         return names if rows <= len(names) else self.bodies.row_names("all")
@@ -353,7 +405,8 @@ class Mechanism(System):
             parts = group.wrenches(group.frames(frames), t)
             finite = np.all([np.isfinite(x) for wrench in parts for x in wrench], axis=0)
             pairs = zip(group.names, finite, strict=True)
-            bad += [f"force {name!r}" for name, good in pairs if not good]
+            noun = "beam" if isinstance(group.element, BeamElement) else "force"
+            bad += [f"{noun} {name!r}" for name, good in pairs if not good]
         rest = [np.zeros((g.rows, g.n)) for g in self.bodies.joints]
         for group in self.bodies.seeing:
             parts = group.wrenches(frames, t, self.bodies.joints, rest)
@@ -396,6 +449,12 @@ class Mechanism(System):
             raise KeyError(unknown_name(owner, "quantity", name, names_of(known)))
         return found
 
+    def parts(self) -> Inventory:
+        """The shapes of the bodies, and the joints and forces between them, to be drawn."""
+        if self.origin is None:
+            return Inventory(dict.fromkeys(self.bodies.names, ()), ())
+        return self.origin.parts(self.numbers)
+
     # -- bodies and joints by name -------------------------------------------------------
 
     def check_body(self, name: Any) -> None:
@@ -418,8 +477,12 @@ class Mechanism(System):
 
     def number_of(self, body: str) -> int:
         """Which of the bodies this is, counted from 0."""
-        if isinstance(body, str) and body in self.bodies.names:
-            return self.bodies.names.index(body)
+        if isinstance(body, str):
+            node = node_named(body, self.beams)
+            if node is not None:
+                return node.beam.first + node.node
+            if body in self.bodies.names:
+                return self.bodies.names.index(body)
         known = listed(self.bodies.names)
         raise KeyError(f"There is no body {shown(body)}; the bodies are {known}.")
 
@@ -427,3 +490,10 @@ class Mechanism(System):
     def is_planar(self) -> bool:
         """Whether the bodies are planar."""
         return self.bodies.frame is PlanarFrame
+
+
+def _full_name(known: Mapping[str, Any], name: str) -> str:
+    """The name of a parameter, where that of a user's function may be given by its own."""
+    item, _, own = str(name).partition(".")
+    full = f"{item}.parameters.{own}"
+    return full if name not in known and full in known else name

@@ -205,6 +205,11 @@ def twist(frames: Any, loads: Loads, *, n: Any) -> Any:
     return torque if n is None else (a.A @ n).dot(b.A @ torque)
 
 
+def pull(frames: Any, loads: Loads, *, u: Any) -> Any:
+    """The force along the direction u of the first body on the second."""
+    return (frames[0].A @ u).dot(loads[1][0])
+
+
 def force_on(frames: Any, loads: Loads) -> Any:
     """The force on the last body [world axes]."""
     return loads[-1][0]
@@ -233,7 +238,7 @@ RULES: dict[str, Callable[..., Any]] = {
     for rule in (
         *(place, speed, heading, spin),
         *(planar_turn, turned, turn_rate, slid, slide_rate, length, length_rate),
-        *(push, twist, force_on, torque_on, power),
+        *(push, twist, pull, force_on, torque_on, power),
     )
 }
 

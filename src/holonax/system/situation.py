@@ -18,7 +18,6 @@ from ..compiler import native
 from ..rotation import Vec2, Vec3
 from .assembly import BodySet
 from .base import Array
-from .elements import Group
 from .frames import PlanarFrame
 
 _MANY = 64  # states in one call of a program
@@ -56,6 +55,8 @@ class Present(Situation):
         return jax.tree.map(lambda x: x[number], self._frames)
 
     def loads(self, force: str) -> Loads:
+        if any(force in group.names for group in self.bodies.seeing):
+            raise KeyError(_seeing(force))
         return _loads(self.bodies, force, self._frames, self.t)
 
     def called(self, output: Any) -> Any:
@@ -71,6 +72,7 @@ class Recorded(Situation):
     t: np.ndarray
     q: np.ndarray
     v: np.ndarray
+    lam: Any = None  # a function that finds the multipliers, (times, rows)
 
     def frame(self, number: int) -> Any:
         kind = self.bodies.frame
@@ -86,16 +88,27 @@ class Recorded(Situation):
         found = self._over_times(_all_loads, self.bodies, names)
         return dict(zip(names, found, strict=True))
 
+    @cached_property
+    def _every_seeing(self) -> dict[str, Loads]:
+        """What those apply that depend on reactions."""
+        names = tuple(dict.fromkeys(x for group in self.bodies.seeing for x in group.names))
+        found = self._over_times(_seeing_loads, self.bodies, names, more=[self.lam()])
+        return dict(zip(names, found, strict=True))
+
     def loads(self, force: str) -> Loads:
+        if any(force in group.names for group in self.bodies.seeing):
+            if self.lam is None:
+                raise KeyError(_seeing(force))
+            return self._every_seeing[force]
         return self._every_load[force]
 
     def called(self, output: Any) -> Any:
         return self._over_times(_output, self.bodies, output)
 
-    def _over_times(self, program: Any, *given: Any) -> Any:
+    def _over_times(self, program: Any, *given: Any, more: Sequence[np.ndarray] = ()) -> Any:
         parts = []
         for k in range(0, self.t.size, _MANY):
-            states = [x[k : k + _MANY] for x in (self.t, self.q, self.v)]
+            states = [x[k : k + _MANY] for x in (self.t, self.q, self.v, *more)]
             n = len(states[0])
             padded = [np.concatenate([x, np.repeat(x[-1:], _MANY - n, axis=0)]) for x in states]
             part = program(*given, *padded)
@@ -116,7 +129,7 @@ def _loads(bodies: BodySet, force: str, frames: Any, t: Any) -> Loads:
     return out
 
 
-def _sum_of(group: Group, name: str, wrench: Sequence[Any], vec: Any) -> tuple[Any, Any]:
+def _sum_of(group: Any, name: str, wrench: Any, vec: Any) -> tuple[Any, Any]:
     at = [i for i, x in enumerate(group.names) if x == name]
     parts = [sum(component[i] for i in at) for component in wrench]
     d = 2 if vec is Vec2 else 3
@@ -131,6 +144,35 @@ def _all_loads(bodies: BodySet, names: tuple[str, ...], t: Any, q: Any, v: Any) 
         return [_loads(bodies, name, frames, t) for name in names]
 
     return jax.lax.map(at, (t, q, v))
+
+
+def _seeing(force: str) -> str:
+    return (
+        f"force {force!r} depends on reactions, which are known to results only. Name another "
+        "quantity."
+    )
+
+
+@native(once=True, static=(1,))
+def _seeing_loads(
+    bodies: BodySet, names: tuple[str, ...], t: Any, q: Any, v: Any, lam: Any
+) -> list[Loads]:
+    vec = Vec2 if bodies.frame is PlanarFrame else Vec3
+
+    def at(x: Any) -> list[Loads]:
+        t, q, v, lam = x
+        frames, joints, parts = bodies.frames(q, v), bodies.groups("all"), bodies.split(lam, "all")
+        found: dict[str, Loads] = {}
+        for group in bodies.seeing:
+            wrenches = group.wrenches(frames, t, joints, parts)
+            for name in dict.fromkeys(group.names):
+                own = [_sum_of(group, name, wrench, vec) for wrench in wrenches]
+                known = found.get(name)
+                pairs = zip(known or (), own, strict=False)
+                found[name] = own if known is None else [(a + c, b + d) for (a, b), (c, d) in pairs]
+        return [found[name] for name in names]
+
+    return jax.lax.map(at, (t, q, v, lam))
 
 
 @native(once=True)

@@ -2,6 +2,7 @@
 
 from .animate import animate
 from .browser import page, show
+from .panels import curves
 from .plot import plot
 
-__all__ = ["animate", "page", "plot", "show"]
+__all__ = ["animate", "curves", "page", "plot", "show"]

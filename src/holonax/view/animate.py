@@ -12,8 +12,10 @@ from .._arguments import checked_call, folder
 from .._messages import shown
 from .._numbers import array, finite_number
 from .._optional import require
+from ..result.resampling import refined
 from ..result.result import Result
 from .drawable import check_drawn
+from .panels import FINE
 from .scene import draw
 from .skeleton import Traces, skeleton
 
@@ -33,8 +35,8 @@ def animate(
 ) -> Path:
     """Write an animation of the mechanism to `path`, a GIF file, and return that path.
 
-    Bodies are drawn through the points where joints attach to them; planar mechanisms in the x-y
-    plane, others in space.
+    Bodies are drawn by their shapes, and through the points where joints attach to them where they
+    have none; planar mechanisms in the x-y plane, others in space.
 
     **Arguments:**
 
@@ -46,7 +48,8 @@ def animate(
     - `size`: width and height in pixels; by default it follows the mechanism's shape.
     - `title`: a line above the picture.
 
-    Frames show the saved state nearest in time, so save the run densely enough.
+    A run that saved its steps is drawn from its dense output; of others the frames show the saved
+    state nearest in time, so save them densely enough.
     """
     check_drawn("animate", result, title)
     target = folder("animate", "path", path)
@@ -63,6 +66,7 @@ def animate(
     figure_module, agg = require("matplotlib.figure"), require("matplotlib.backends.backend_agg")
     images = require("PIL.Image")
     times, delay = _frame_times(result.t, speed, fps)
+    result = refined(result, FINE, times)
     index = np.clip(np.searchsorted(result.t, times), 1, result.t.size - 1)
     index -= times - result.t[index - 1] < result.t[index] - times  # the nearer of the two
     picture = skeleton(result, index, traces)

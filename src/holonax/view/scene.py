@@ -1,4 +1,4 @@
-"""A skeleton drawn into matplotlib axes, and moved from one saved state to another."""
+"""A mechanism drawn into matplotlib axes, and moved from one saved state to another."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from .skeleton import Skeleton
 COLOURS = ("#1f4e79", "#c8553d", "#3c8d7d", "#e0a030", "#6b4c8a", "#7a9a3c")
 TRACES = ("#b3005e", "#0077b6", "#5c8001")
 INK = "#222222"
+_WIDTHS = {"spring": 1.1, "damper": 1.1, "rail": 1.0, "axis": 0.8, "outline": 1.1, "fill": 1.2}
+_LIGHT = np.array([0.35, -0.5, 0.8]) / np.linalg.norm([0.35, -0.5, 0.8])
+_MANY = 20  # bodies from which on they are drawn thin
 
 Update = Callable[[int], None]
 
@@ -36,6 +39,10 @@ def draw(axes: Any, skeleton: Skeleton) -> Update:
     return update
 
 
+def _colours(skeleton: Skeleton) -> dict[str | None, str]:
+    return {None: INK, **{s.name: colour(i) for i, s in enumerate(skeleton.strokes)}}
+
+
 def _ground_marker() -> Any:
     """A pivot on hatched ground, its tip at the origin."""
     path = require("matplotlib.path")
@@ -43,6 +50,9 @@ def _ground_marker() -> Any:
     strokes += [[(x, -1), (x - 0.25, -1.35)] for x in np.linspace(-0.65, 0.9, 6)]
     codes = [[path.Path.MOVETO] + [path.Path.LINETO] * (len(s) - 1) for s in strokes]
     return path.Path(np.concatenate(strokes), np.concatenate(codes))
+
+
+# -- in the plane ----------------------------------------------------------------------------
 
 
 def _draw_planar(axes: Any, skeleton: Skeleton, trace_colours: Sequence[str]) -> Update:
@@ -53,10 +63,8 @@ def _draw_planar(axes: Any, skeleton: Skeleton, trace_colours: Sequence[str]) ->
     axes.set_ylim(low[1], high[1])
     axes.set_xlabel("x [m]")
     axes.set_ylabel("y [m]")
-    colours = [colour(i) for i in range(len(skeleton.strokes))]
-    width = 4.0 if len(skeleton.strokes) < 20 else 1.5
-    closed = [(s, c) for s, c in zip(skeleton.strokes, colours) if s.closed]
-    bars = [(s, c) for s, c in zip(skeleton.strokes, colours) if not s.closed]
+    colours = _colours(skeleton)
+    width = 4.0 if len(skeleton.strokes) < _MANY else 1.5
     axes.plot(
         *skeleton.fixed.T,
         linestyle="none",
@@ -68,27 +76,56 @@ def _draw_planar(axes: Any, skeleton: Skeleton, trace_colours: Sequence[str]) ->
         clip_on=False,
         zorder=3.5,
     )
-    plates = collections.PolyCollection(
-        [],
-        facecolors=[f"{c}66" for _, c in closed],
-        edgecolors=[c for _, c in closed],
-        linewidths=0.5 * width,
-        joinstyle="round",
-        zorder=2,
-    )
-    rods = collections.LineCollection([], colors=INK, linewidths=1.0, zorder=2.5)
-    lines = collections.LineCollection(
-        [], colors=[c for _, c in bars], linewidths=width, capstyle="round", zorder=3
-    )
-    for artist in (plates, rods, lines):
+    shown = [s for s in skeleton.strokes if s.shown]
+    closed = [s for s in shown if s.closed]
+    bars = [s for s in shown if not s.closed]
+    filled = [(x, local) for x in skeleton.solids for local in x.fills]
+    ruled = [(x, local) for x in skeleton.solids for local in x.lines]
+    blocks = [m for m in skeleton.marks if m.style == "fill"]
+    marks = [m for m in skeleton.marks if m.style != "fill"]
+
+    def polygons(names: list[Any], zorder: float, edge: float, shade: str) -> Any:
+        artist = collections.PolyCollection(
+            [],
+            facecolors=[f"{colours[x]}{shade}" for x in names],
+            edgecolors=[colours[x] for x in names],
+            linewidths=edge,
+            joinstyle="round",
+            zorder=zorder,
+        )
         axes.add_collection(artist, autolim=False)
+        return artist
+
+    def lines(names: list[Any], widths: Any, zorder: float) -> Any:
+        artist = collections.LineCollection(
+            [],
+            colors=[colours[x] for x in names],
+            linewidths=widths,
+            capstyle="round",
+            joinstyle="round",
+            zorder=zorder,
+        )
+        axes.add_collection(artist, autolim=False)
+        return artist
+
+    plates = polygons([s.name for s in closed], 2, 0.5 * width, "66")
+    solids = polygons([x.name for x, _ in filled], 2.1, 0.3 * width, "70")
+    sliders = polygons([m.body for m in blocks], 2.1, 0.3 * width, "70")
+    spokes = lines([x.name for x, _ in ruled], 0.8, 2.2)
+    symbols = lines([m.body for m in marks], [_WIDTHS[m.style] for m in marks], 2.4)
+    rods = lines([None] * skeleton.rods.shape[1], 1.0, 2.5)
+    bodies = lines([s.name for s in bars], width, 3)
     pins = _dots(axes, 4.0 if width > 2 else 1.5)
-    trails = [axes.plot([], [], color=c, linewidth=1.3, zorder=2.2)[0] for c in trace_colours]
+    trails = [axes.plot([], [], color=c, linewidth=1.3, zorder=2.3)[0] for c in trace_colours]
     heads = [axes.plot([], [], "o", color=c, markersize=5, zorder=5)[0] for c in trace_colours]
 
     def update(k: int) -> None:
-        plates.set_verts([s.points[k] for s, _ in closed])
-        lines.set_segments([s.points[k] for s, _ in bars])
+        plates.set_verts([s.points[k] for s in closed])
+        solids.set_verts([x.at(k, local) for x, local in filled])
+        sliders.set_verts([m.points[k] for m in blocks])
+        spokes.set_segments([x.at(k, local) for x, local in ruled])
+        symbols.set_segments([_looped(m.points[k], m.closed) for m in marks])
+        bodies.set_segments([s.points[k] for s in bars])
         rods.set_segments(list(skeleton.rods[k]))
         pins.set_data(*skeleton.pins[k].T)
         now = skeleton.index[k]
@@ -97,6 +134,10 @@ def _draw_planar(axes: Any, skeleton: Skeleton, trace_colours: Sequence[str]) ->
             head.set_data(*path[now : now + 1].T)
 
     return update
+
+
+def _looped(points: np.ndarray, closed: bool) -> np.ndarray:
+    return np.concatenate([points, points[:1]]) if closed else points
 
 
 def _dots(axes: Any, size: float, **options: Any) -> Any:
@@ -113,8 +154,12 @@ def _dots(axes: Any, size: float, **options: Any) -> Any:
     )[0]
 
 
+# -- in space --------------------------------------------------------------------------------
+
+
 def _draw_spatial(axes: Any, skeleton: Skeleton, trace_colours: Sequence[str]) -> Update:
     require("mpl_toolkits.mplot3d")
+    art3d = require("mpl_toolkits.mplot3d.art3d")
     low, high = skeleton.span()
     for name, a, b in zip("xyz", low, high, strict=True):
         getattr(axes, f"set_{name}lim")(a, b)
@@ -122,20 +167,39 @@ def _draw_spatial(axes: Any, skeleton: Skeleton, trace_colours: Sequence[str]) -
         getattr(axes, f"{name}axis").set_major_locator(require("matplotlib.ticker").MaxNLocator(4))
         getattr(axes, f"{name}axis").set_pane_color("#f6f6f6")
     axes.set_box_aspect(high - low, zoom=0.9)
-    width = 3.5 if len(skeleton.strokes) < 20 else 1.5
+    colours = _colours(skeleton)
+    width = 3.5 if len(skeleton.strokes) < _MANY else 1.5
     axes.plot(*skeleton.fixed.T, "s", color=INK, markersize=6)
+    shown = [s for s in skeleton.strokes if s.shown]
+    solids = [(x, local) for x in skeleton.solids for local in x.faces]
+    shaded = art3d.Poly3DCollection([], linewidths=0.15)
+    axes.add_collection3d(shaded, autolim=False)
     lines = [
-        axes.plot([], [], [], color=colour(i), linewidth=width, solid_capstyle="round")[0]
-        for i in range(len(skeleton.strokes))
+        axes.plot([], [], [], color=colours[s.name], linewidth=width, solid_capstyle="round")[0]
+        for s in shown
+    ]
+    marks = [
+        axes.plot([], [], [], color=colours[m.body], linewidth=1.4 * _WIDTHS[m.style])[0]
+        for m in skeleton.marks
     ]
     rods = [axes.plot([], [], [], color=INK, linewidth=1.0)[0] for _ in skeleton.rods[0]]
     pins = _dots(axes, 4.0 if width > 2 else 1.5, spatial=True)
     trails = [axes.plot([], [], [], color=c, linewidth=1.3)[0] for c in trace_colours]
 
     def update(k: int) -> None:
-        for line, stroke in zip(lines, skeleton.strokes, strict=True):
-            closing = stroke.points[k, :1] if stroke.closed else stroke.points[k, :0]
-            line.set_data_3d(*np.concatenate([stroke.points[k], closing]).T)
+        if solids:
+            placed = [x.at(k, local) for x, local in solids]
+            shaded.set_verts([face for faces in placed for face in faces])
+            tints = [
+                _shaded(faces, colours[x.name])
+                for (x, _), faces in zip(solids, placed, strict=True)
+            ]
+            shaded.set_facecolor(np.concatenate(tints))
+            shaded.set_edgecolor(np.concatenate(tints) * (0.85, 0.85, 0.85, 1.0))
+        for line, stroke in zip(lines, shown, strict=True):
+            line.set_data_3d(*_looped(stroke.points[k], stroke.closed).T)
+        for line, mark in zip(marks, skeleton.marks, strict=True):
+            line.set_data_3d(*_looped(mark.points[k], mark.closed).T)
         for line, rod in zip(rods, skeleton.rods[k], strict=True):
             line.set_data_3d(*rod.T)
         pins.set_data_3d(*skeleton.pins[k].T)
@@ -143,3 +207,18 @@ def _draw_spatial(axes: Any, skeleton: Skeleton, trace_colours: Sequence[str]) -
             trail.set_data_3d(*path[: skeleton.index[k] + 1].T)
 
     return update
+
+
+def _shaded(faces: np.ndarray, tint: str) -> np.ndarray:
+    """The colours (n, 4) of faces in the light, the same from both sides."""
+    normal = np.cross(faces[:, 1] - faces[:, 0], faces[:, 2] - faces[:, 0])
+    if faces.shape[1] == 4:  # where two corners are one
+        other = np.cross(faces[:, 2] - faces[:, 0], faces[:, 3] - faces[:, 0])
+        small = np.linalg.norm(normal, axis=1) < np.linalg.norm(other, axis=1)
+        normal = np.where(small[:, None], other, normal)
+    size = np.maximum(np.linalg.norm(normal, axis=1), 1e-300)
+    bright = 0.62 + 0.38 * (normal @ _LIGHT) / size
+    base = np.array(require("matplotlib.colors").to_rgb(tint))
+    light = np.clip(bright, 0.0, 1.0)[:, None]
+    tones = base * light + 0.25 * (1 - base) * light
+    return np.concatenate([tones, np.full((len(faces), 1), 0.95)], axis=1)

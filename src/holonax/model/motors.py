@@ -1,0 +1,231 @@
+"""Motors: the torque or force that turns or moves a joint, by command and by feedback, in limits.
+
+With x the joint's angle or displacement and r the target, the motor gives
+
+    u = command + proportional (r - x) + derivative (r' - x')
+
+within its limits. r' follows from r by differentiation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from .._arguments import choice
+from .._numbers import as_array, is_traced
+from ..system.elements import Force
+from ..system.quantities import planar_turn, slid, slide_rate, turn_rate, turned
+from . import force_checks as checks
+from .attachment import Attached, Attachment
+from .drivers import Target
+from .expressions import checked_parameters, function_of
+from .force_items import ForceItem
+from .items import ModelError, OnJoint, record
+from .joint import wrapped
+
+
+class MotorLaw(eqx.Module):
+    """What a motor gives at (t, x, x'); `limit` and `speed` are None where there are none."""
+
+    proportional: Any
+    derivative: Any
+    command: Any
+    limit: Any
+    speed: Any
+    parameters: Any
+    target: Target | None
+    function: Callable[..., Any] | None = eqx.field(static=True)
+    smooth: bool = eqx.field(static=True)
+    limited: bool = eqx.field(static=True)
+    slowed: bool = eqx.field(static=True)
+    circular: bool = eqx.field(static=True)
+
+    def wanted(self, t: Any, x: Any, rate: Any) -> Any:
+        """What it would give without limits."""
+        total = self.command
+        if self.function is not None:
+            own = () if self.parameters is None else (self.parameters,)
+            total = total + jax.vmap(partial(self.function, t))(x, rate, *own)
+        if self.target is None:
+            return total
+        t = jnp.asarray(t, dtype=float)
+        goal, pace = jax.jvp(self.target, (t,), (jnp.ones_like(t),))
+        error = goal - x
+        error = wrapped(error) if self.circular else error
+        return total + self.proportional * error + self.derivative * (pace - rate)
+
+    def given(self, t: Any, x: Any, rate: Any) -> Any:
+        """Within its limits."""
+        wanted = self.wanted(t, x, rate)
+        if not self.limited:
+            return wanted
+        if self.smooth:
+            wanted = self.limit * jnp.tanh(wanted / self.limit)
+        if not self.slowed:
+            return wanted if self.smooth else jnp.clip(wanted, -self.limit, self.limit)
+        share = rate / self.speed
+        most, least = self.limit * (1 - share), -self.limit * (1 + share)
+        return jnp.clip(wanted, jnp.minimum(least, 0.0), jnp.maximum(most, 0.0))
+
+
+class TurningMotor(Force):
+    """About the axis n of the first body; in the plane without one."""
+
+    place: dict[str, Any]
+    n: Any
+    law: MotorLaw
+
+    def wrenches(self, a: Any, b: Any, *, t: Any) -> list[tuple[Any, Any]]:
+        angle = (planar_turn if self.n is None else turned)(a, b, **self.place)
+        torque = self.law.given(t, angle, turn_rate(a, b, n=self.n))
+        torque = torque if self.n is None else (a.A @ self.n) * torque
+        return [a.couple(-torque), b.couple(torque)]
+
+
+class SlidingMotor(Force):
+    """Along the direction u of the first body, on the point q of the second."""
+
+    place: dict[str, Any]
+    law: MotorLaw
+
+    def wrenches(self, a: Any, b: Any, *, t: Any) -> list[tuple[Any, Any]]:
+        q, u = self.place["q"], self.place["u"]
+        x = slid(a, b, **self.place)
+        force = (a.A @ u) * self.law.given(t, x, slide_rate(a, b, q=q, u=u))
+        under = a.A.T @ (b.point(q) - a.r)  # the point of a where q is now
+        return [a.load(-force, under), b.load(force, q)]
+
+
+@record("motor", "motor")
+class Motor(OnJoint, ForceItem):
+    """A motor on a joint that turns (a torque) or slides (a force), with feedback and limits.
+
+    **Arguments:**
+
+    - `joint`: the name of a revolute or prismatic joint, or of one that does one of both.
+    - `command`: what it is told to give [N m] or [N], a number, a function of (t, angle or
+      displacement, its rate), or an expression of t, angle or slide, and rate; zero unless given.
+    - `target`: the angle [rad] or displacement [m] to go to, from where the model was described: a
+      number, a function of time such as `hx.Table(..., kind="cubic")`, or an expression of t.
+    - `proportional` [N m/rad] or [N/m], `derivative` [N m s/rad] or [N s/m]: the gains of a PD
+      controller for that target, and for its rate.
+    - `limit`: the largest torque or force, of either sign. `no_load_speed` [rad/s] or [m/s]: in the
+      sense of motion the limit falls to zero at that speed, as that of a DC motor.
+    - `saturation`: ``"exact"``, or ``"smooth"`` for limit * tanh(u / limit).
+    - `parameters`: numbers or arrays in any nesting, which the functions `command` and `target` are
+      given as their last argument: other values compile nothing again, as those of the gains.
+
+    Between spatial bodies the angle is known up to whole turns, and the controller takes the
+    shorter way to its target.
+    """
+
+    touches: ClassVar[tuple[str, ...]] = ()
+    functions: ClassVar[tuple[str, ...]] = ("command", "target")
+    needs = ("turn", "slide")
+    verb = "drive"
+
+    joint: str
+    _: KW_ONLY
+    command: Any = 0.0
+    target: Any = None
+    proportional: float = 0.0
+    derivative: float = 0.0
+    limit: float | None = None
+    no_load_speed: float | None = None
+    saturation: Literal["exact", "smooth"] = "exact"
+    parameters: Any = None
+
+    def attach(self, there: Attachment) -> Attached:
+        joint = self.on(there.joints)
+        assert joint is not None
+        free = joint.item.free
+        if len([x for x in free if x in self.needs]) != 1:
+            raise ModelError(
+                f"{self.owner}: {self.joint!r} is a {joint.item.noun}, which slides and turns. "
+                "Name a joint that does one of both."
+            )
+        turns = "turn" in free
+        law = self._law(there, turns, circular=turns and not there.is_planar)
+        places = {"point_a": joint.point_a, "point": joint.point}
+        axes = {"axes": joint.axes, "axes_b": joint.axes_b}
+        first, second = there.bodies
+        if not turns:
+            u = joint.axes[:, 0 if there.is_planar else 2]
+            start = u @ (there.seen_from_first(joint.point) - joint.point_a)
+            p, q = there.arm(0, joint.point_a), there.arm(1, joint.point)
+            place = {"p": p, "q": q, "u": there.components(u), "start": as_array(start)}
+            made: Force = SlidingMotor(place, law)
+        elif there.is_planar:
+            made = TurningMotor({"start": as_array(second.angle - first.angle)}, None, law)
+        else:
+            e1, e2, n = (there.components(x) for x in joint.axes.T)
+            f1 = there.components(joint.axes_b[:, 0])
+            made = TurningMotor({"e1": e1, "e2": e2, "f1": f1}, n, law)
+        return there.attached([made], **places, **axes, measures=("turn" if turns else "slide",))
+
+    def _law(self, there: Attachment, turns: bool, *, circular: bool) -> MotorLaw:
+        owner = self.owner
+        choice(owner, "saturation", self.saturation, ("exact", "smooth"), error=ModelError)
+        if self.no_load_speed is not None and self.limit is None:
+            raise ModelError(f"{owner}: no_load_speed needs a limit, which falls to zero there.")
+        own = checked_parameters(owner, self.parameters) if self.parameters is not None else None
+        seen = ("t", "angle", "rate") if turns else ("t", "slide", "rate")
+        told = function_of(owner, "command", self.command, seen, self.parameters)
+        functions = [x for x in (told, self.target) if callable(x) or isinstance(x, str)]
+        if own is not None and not functions:
+            raise ModelError(
+                f"{owner}: parameters are for functions, and neither command nor target is one. "
+                "Leave them out."
+            )
+        function, command = None, told
+        if callable(command):
+            function, command = command, 0.0
+            scalar = jax.ShapeDtypeStruct((), jnp.float64)
+            given = (scalar,) * 3 if own is None else (*(scalar,) * 3, own)
+            checks.check_shape(owner, "command", function, given, ())
+        target = None
+        if self.target is not None:
+            number = not callable(self.target) and not isinstance(self.target, str)
+            shared = None if number else self.parameters
+            target = Target.of(there, "target", self.target, 0.0, parameters=shared)
+            target = Target(as_array(target.offset), target.parameters, target.function)
+        elif _some(self.proportional) or _some(self.derivative):
+            raise ModelError(
+                f"{owner}: its gains need a target. Give target= (a number or a function of time), "
+                "or a spring and damper instead."
+            )
+        return MotorLaw(
+            proportional=as_array(checks.not_negative(owner, "proportional", self.proportional)),
+            derivative=as_array(checks.not_negative(owner, "derivative", self.derivative)),
+            command=as_array(there.number("command", command)),
+            limit=self._positive("limit"),
+            speed=self._positive("no_load_speed"),
+            parameters=own if function is not None else None,
+            target=target,
+            function=function,
+            smooth=self.saturation == "smooth",
+            limited=self.limit is not None,
+            slowed=self.no_load_speed is not None,
+            circular=circular,
+        )
+
+    def _positive(self, what: str) -> Any:
+        """A limit; None where there is none."""
+        value = getattr(self, what)
+        if value is None:
+            return None
+        x = checks.not_negative(self.owner, what, value)
+        if not is_traced(x) and x == 0:
+            raise ModelError(f"{self.owner}: {what} is zero. Give a positive number, or none.")
+        return as_array(x)
+
+
+def _some(x: Any) -> bool:
+    return not is_traced(x) and x != 0.0

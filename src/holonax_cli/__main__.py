@@ -1,0 +1,7 @@
+"""``python -m holonax_cli``."""
+
+import sys
+
+from . import main
+
+sys.exit(main())
