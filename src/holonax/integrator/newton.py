@@ -103,16 +103,10 @@ def newton(
     IV.8), or by its square where unknowns are scaled; `plain` says that the last block, the
     multipliers, is linear in the equations. Stops as well when the change has fallen to
     rounding and grows again. In the last block, the multipliers, rounding may be large: it is also
-<<<<<<< HEAD
     reached when all others change no more. With `modified` a matrix is kept while changes shrink
     well. What will not be differentiated is traced in half the time. `linear` solves the linear
-    equations, a dense matrix where it is None. Returns (x, converged, counts, condition), the
-=======
-    reached when all others change no more. With `modified` the matrix of the first iterate is kept.
-    What will not be differentiated is traced in half the time. `linear` solves the linear
     equations, a dense matrix where it is None. With `dependent` constraints the last block, the
     multipliers, are the smallest that solve them. Returns (x, converged, counts, condition), the
->>>>>>> main
     condition number of the last matrix being zero unless `scaling` asks for it.
     """
     flat, unravel = ravel_pytree(start)
@@ -179,14 +173,9 @@ def newton(
             rate = change / now.change
             following = jnp.where(rate < 0.5, change * rate / (1 - rate), change)
             following = jnp.where(now.iterations > 0, following, change)
-<<<<<<< HEAD
             if scaling is not None and not kept:
-                following = jnp.minimum(following, _CURVATURE * change**2)
-=======
-            if scaling is not None and not modified:
                 left = inner if plain else change
                 following = jnp.minimum(following, _CURVATURE * change * left)
->>>>>>> main
             done = (change <= enough) | (following <= 0.1 * enough) | rounding
             return _Iterate(new, change, rate, now.iterations + 1, now.factorizations, done)
 

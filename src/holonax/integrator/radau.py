@@ -25,8 +25,8 @@ from ..linalg import Pair, in_pairs, jacobian, lu, lu_solve
 from ..problem import FullState, StepContext
 from ..system.base import Array
 from .implicit import ImplicitStep, error_by_index
-from .newton import Linear, NewtonCounts, Scaling
-from .stage import StepEquations
+from .newton import Linear, NewtonCounts, Scaling, newton_step
+from .stage import Stage, StepEquations
 
 # The tolerance at which the one that Radau's error estimate is held below is the one asked for.
 _LOOSE = 1e-3
@@ -296,10 +296,16 @@ class _Stages(NamedTuple):
         return Scaling(rows, columns, augment, condition)
 
     @property
+    def _dependent(self) -> bool:
+        """Whether the multipliers are not determined, so that the whole matrix is needed."""
+        context = self.context
+        return context.formulation.kind != "ode" and context.system.has_redundant_constraints
+
+    @property
     def linear(self) -> Linear | None:
         """How Newton's equations are solved; None where one dense matrix was asked for."""
         scaling = self.scaling
-        if scaling is not None and scaling.condition:
+        if (scaling is not None and scaling.condition) or self._dependent:
             return None
         return Linear(self.factor, self.change, exact=False)
 
@@ -398,6 +404,12 @@ class _Stages(NamedTuple):
         the velocity and the algebraic variables of the beginning."""
         y0, system, formulation = self.y0, self.context.system, self.context.formulation
         k, z, still = -d0 / p, y0.z, jnp.zeros_like(d0)
+        if self._dependent:
+            stage = Stage(self.context, self.t0, y0, d0, v0, p)
+            start = stage.start(k, (y0.v - v0) / p, z)
+            change = newton_step(stage.residual, start, stage.scaling, dependent=True)
+            _, d, v, _, new = stage.state(jax.tree.map(jnp.add, start, change))
+            return d, v - y0.v, new - z
         u = system.increment_rate(still, k)
         if not self.explicit:
             a = (y0.v - v0) / p

@@ -309,16 +309,6 @@ class Mechanism(System):
         mean = lambda x: jnp.mean(jnp.abs(x))  # noqa: E731
         return mean(mass), mean(damping), mean(stiffness)
 
-<<<<<<< HEAD
-=======
-    @property
-    def has_structure(self) -> bool:
-        # the blocks of Newton's matrix have no place for forces that depend on multipliers, and
-        # dependent constraints need the whole matrix
-        structured = self.bodies.tangent is not None
-        return structured and not (self.bodies.seeing or self.redundant)
-
->>>>>>> main
     def sturdier(self) -> Mechanism | None:
         tangent = self.bodies.tangent
         if tangent is None or not tangent.alone:
@@ -327,8 +317,9 @@ class Mechanism(System):
         return replace(self, bodies=replace(self.bodies, tangent=safe))
 
     def step_solver(self, level: Level, augment: Any = None) -> MechanismSolver | None:
-        # the blocks have no place for forces that depend on multipliers of other joints
-        if self.bodies.tangent is None or self.bodies.seeing:
+        # the blocks have no place for forces that depend on multipliers of other joints, and
+        # dependent constraints need the whole matrix
+        if self.bodies.tangent is None or self.bodies.seeing or self.redundant:
             return None
         return MechanismSolver(self.bodies, level, augment, self.redundant)
 
