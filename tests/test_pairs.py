@@ -217,7 +217,7 @@ def test_a_formulation_of_the_user_may_have_structure_without_augmentation():
     class Plain(DaeFormulation):
         kind: ClassVar[str] = "index3"
         reference: ClassVar[str] = "this test"
-        has_structure: ClassVar[bool] = True  # pyright: ignore
+        step_level: ClassVar[str] = "position"  # pyright: ignore
         newton_scaling = hx.Index3.newton_scaling
         scaling: ClassVar[str] = "unit"
         length: ClassVar[float] = 1.0

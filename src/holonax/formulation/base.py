@@ -19,6 +19,7 @@ from jax.core import Tracer
 
 from ..problem import State, StepContext, stabilized
 from ..system.base import Array
+from ..system.step import Level
 
 
 def shown_option(value: Any) -> str:
@@ -116,10 +117,19 @@ class Formulation(eqx.Module):
         return math.inf if position else p, math.inf if velocity else q
 
     @property
-    def has_structure(self) -> bool:
-        """Whether the equations of an implicit step are those of motion with constraints of
-        position level, so that `System.newton_factor` can solve them."""
-        return False
+    def step_level(self) -> Level | None:
+        """Where the equations of an implicit step are those of motion with constraints of a level
+        (see `system/step.py`), that level, so that the system can solve them by its structure."""
+        return None
+
+    @property
+    def velocity_follows(self) -> bool:
+        """Whether `velocity` says what solves the kinematic equation."""
+        return type(self).rates is Formulation.rates
+
+    def velocity(self, context: StepContext, t: Array, q: Array, u: Array, z: Array) -> Array:
+        """v with which the kinematic equation holds if the position moves at u."""
+        return u
 
     @property
     def augmentation(self) -> Array | None:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 
@@ -22,6 +23,7 @@ from .._arguments import flag
 from .._numbers import parameter
 from ..problem import State, StepContext
 from ..system.base import Array, System
+from ..system.step import Level
 from .base import Formulation
 from .options import check_choice, positive
 
@@ -159,9 +161,9 @@ class Index3(DaeFormulation):
         return jnp.ones(())
 
     @property
-    def has_structure(self) -> bool:
+    def step_level(self) -> Level | None:
         # the condition number and the unscaled matrix are those of a dense one
-        return self.scaling != "none" and not self.condition
+        return None if self.scaling == "none" or self.condition else "position"
 
     @property
     def augmentation(self) -> Array | None:
@@ -197,6 +199,10 @@ class Index2(DaeFormulation):
     reference: ClassVar[str] = "Hairer, Wanner 1996, Section VII.1"
 
     @property
+    def step_level(self) -> Level | None:
+        return "velocity"
+
+    @property
     def holds(self) -> tuple[bool, bool]:
         return False, True
 
@@ -222,6 +228,14 @@ class GGL(_Projecting):
 
     index: ClassVar[int] = 2
     reference: ClassVar[str] = "Gear, Gupta, Leimkuhler 1985"
+
+    @property
+    def step_level(self) -> Level | None:
+        return "both"
+
+    def velocity(self, context: StepContext, t: Array, q: Array, u: Array, z: Array) -> Array:
+        rows = z.shape[0] - context.system.constraint(q, t).shape[0]
+        return u + position_rows(context.system, q, t, z[rows:], rows)
 
     def algebraic_start(self, context: StepContext, t: Array, q: Array, lam: Array) -> Array:
         return jnp.concatenate([lam, jnp.zeros((context.system.constraint(q, t).shape[0],))])
@@ -258,6 +272,11 @@ class Overdetermined(_Projecting):
 
     def multipliers(self, z: Array, rows: int) -> Array | None:
         return None  # by definition those of the index-1 equations at the state
+
+    def velocity(self, context: StepContext, t: Array, q: Array, u: Array, z: Array) -> Array:
+        rows = (z.shape[0] - context.system.constraint(q, t).shape[0]) // 2
+        mu = z[2 * rows :]
+        return u + context.system.factor(q, t).spread(jnp.pad(mu, (0, rows - mu.shape[0])))
 
     def residual(
         self, context: StepContext, t: Array, q: Array, v: Array, u: Array, a: Array, z: Array
@@ -305,6 +324,12 @@ class ProjectedInvariants(_Projecting):
 
     def multipliers(self, z: Array, rows: int) -> Array | None:
         return None
+
+    def velocity(self, context: StepContext, t: Array, q: Array, u: Array, z: Array) -> Array:
+        system = context.system
+        m = system.constraint(q, t).shape[0]
+        rows = jax.eval_shape(system.constraint_rate, q, u, t).shape[0]
+        return u + position_rows(system, q, t, z[:m], rows)
 
     def residual(
         self, context: StepContext, t: Array, q: Array, v: Array, u: Array, a: Array, z: Array

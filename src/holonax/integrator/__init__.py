@@ -9,8 +9,9 @@ from .base import Integrator
 from .bdf import BDF
 from .energy import EnergyDecaying, EnergyPreserving
 from .explicit import RK4, Dop853, Dopri5, Euler, Heun, Midpoint, Ralston
-from .implicit import ImplicitMidpoint, RadauIIA, Trapezoidal
+from .implicit import ImplicitMidpoint, Trapezoidal
 from .newmark import HHT, GeneralizedAlpha, Newmark
+from .radau import RadauIIA
 from .rattle import Rattle
 from .variable_adams import VariableAdams
 from .variable_bdf import VariableBDF

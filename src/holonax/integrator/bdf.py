@@ -19,8 +19,9 @@ from .._numbers import count
 from ..problem import FullState, StepContext
 from ..system.base import Array
 from .explicit import Dop853
-from .implicit import ImplicitStep, end_equations
+from .implicit import ImplicitStep
 from .newton import NewtonCounts
+from .stage import Stage
 
 
 def bdf_weights(order: int) -> np.ndarray:
@@ -108,20 +109,12 @@ class BDF(ImplicitStep):
             d0 = d0 - alpha[j] * system.difference(y0.q, past.q[j - 2])
             v0 = v0 - alpha[j] * past.v[j - 2]
 
-        def moved(k: Array, a: Array) -> tuple[Array, Array]:
-            return (d0 + h * k) / alpha[0], (v0 + h * a) / alpha[0]
-
-        def residual(x: tuple[Array, Array, Array]) -> Any:
-            k, a, z = x
-            d, v = moved(k, a)
-            return end_equations(args, t1, y0, d, v, k, a, z)
-
-        reach = (h / alpha[0]) ** 2
-        start = (y0.v, y0.a, y0.z)
-        (k, a, z), solved, counts, condition = self._solve(residual, start, args, reach)
-        d, v = moved(k, a)
-        q = system.normalize(system.retract(y0.q, d))
-        return FullState(q, v, a, z, condition), solved, counts
+        p = h / alpha[0]
+        stage = Stage(args, t1, y0, d0 / alpha[0], v0 / alpha[0], p)
+        start = stage.start(y0.v, y0.a, y0.z)
+        x, solved, counts, condition = self._solve_stage(stage, start)
+        q, _, v, a, z = stage.state(x)
+        return FullState(system.normalize(q), v, a, z, condition), solved, counts
 
 
 def _started(

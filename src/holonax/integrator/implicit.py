@@ -1,33 +1,29 @@
-"""Implicit integrators on the residual of any formulation.
+"""Implicit integrators on the residual of any formulation: what they share, and one-stage methods.
 
-The unknowns of a stage are k, the rate of the increment of position (q = q_n ⊞ d, u = velocity of
-the moving increment), a = v', and the algebraic variables z. Implicit Runge-Kutta methods put
-d_i = h sum_j A_ij k_j and v_i = v_n + h sum_j A_ij a_j; one-stage methods d = d_0 + h c k.
+The equations of a stage and its unknowns are those of `stage.py`.
 """
 
 from __future__ import annotations
 
-import abc
 from typing import Any, ClassVar
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-import numpy as np
 
 from .._arguments import flag
 from .._numbers import count, finite_number
 from ..problem import FullState, StepContext
 from ..system.base import Array
 from .base import Integrator
-from .newton import Linear, NewtonCounts, Scaling, newton, newton_step
+from .newton import Linear, NewtonCounts, Scaling, newton
+from .stage import Stage
 
 
 class ImplicitStep(Integrator):
     """Base of implicit integrators: the full state, Newton options and counts.
 
-    **Arguments:** `tolerance` and `max_iterations` of Newton's method; `modified=True` keeps the
-    Newton matrix of a step's first iterate.
+    **Arguments:** `tolerance` and `max_iterations` of Newton's method; `modified=True` keeps a
+    Newton matrix within a step as long as changes shrink well.
     """
 
     accepts: ClassVar[tuple[str, ...]] = ("ode", "dae", "index3")
@@ -56,16 +52,6 @@ class ImplicitStep(Integrator):
         return solver_state.statistics()
 
     @staticmethod
-    def _scaling(context: StepContext, start: Any, displacement: Array) -> Scaling | None:
-        """How the formulation scales Newton's matrix, for the unknowns (k, a, z) or (a, z)."""
-        scaling = context.formulation.newton_scaling(context, displacement)
-        if scaling is None:
-            return None
-        rows, columns, augment, condition = scaling
-        n = len(start)
-        return Scaling(rows[-n:], columns[-n:], augment, condition)
-
-    @staticmethod
     def _dependent(context: StepContext) -> bool:
         """Whether the multipliers of the step's equations are not determined."""
         return context.formulation.kind != "ode" and context.system.has_redundant_constraints
@@ -75,10 +61,10 @@ class ImplicitStep(Integrator):
         residual: Any,
         start: Any,
         context: StepContext,
-        displacement: Array,
+        scaling: Scaling | None = None,
         linear: Linear | None = None,
     ) -> tuple[Any, Array, NewtonCounts, Array]:
-        """Newton on the unknowns (k, a, z), or (a, z) where k is known from a.
+        """Newton on the unknowns of a step, the algebraic variables being the last of them.
 
         Returns them, whether they solve the equations, the counts and the condition number.
         """
@@ -89,26 +75,18 @@ class ImplicitStep(Integrator):
             residual,
             start,
             tolerance=tolerance,
-            max_iterations=self.max_iterations if not self.modified else 4 * self.max_iterations,
+            max_iterations=self.max_iterations,
             modified=self.modified,
-            scaling=self._scaling(context, start, displacement),
+            scaling=scaling,
             linear=linear,
             dependent=self._dependent(context),
             plain=not context.system.has_reaction_forces,
             differentiable=context.differentiable,
         )
 
-
-def end_equations(
-    context: StepContext, t1: Array, y0: FullState, d: Array, v: Array, k: Array, a: Array, z: Array
-) -> tuple[Array, Array, Array]:
-    """The formulation's equations at the configuration q_n ⊞ d, the increment moving at rate k."""
-    system, formulation = context.system, context.formulation
-    q = system.retract(y0.q, d)
-    u = system.increment_rate(d, k)
-    kinematic, dynamic, algebraic = formulation.residual(context, t1, q, v, u, a, z)
-    # Constraints below acceleration level are divided by h so that the matrix stays balanced.
-    return kinematic, dynamic, algebraic / formulation.algebraic_scale(context)
+    def _solve_stage(self, stage: Stage, start: Any) -> tuple[Any, Array, NewtonCounts, Array]:
+        """Newton on the unknowns of a stage."""
+        return self._solve(stage.residual, start, stage.context, stage.scaling, stage.linear)
 
 
 def error_by_index(
@@ -134,152 +112,6 @@ def error_by_index(
     return context.tolerance.size(context.system, y0, y1, (position, velocity, lam))
 
 
-class _RungeKutta(ImplicitStep):
-    """Fully implicit Runge-Kutta step with a stiffly accurate tableau (A, c)."""
-
-    @abc.abstractmethod
-    def _tableau(self) -> tuple[np.ndarray, np.ndarray]:
-        """(A, c), the last row of A being the weights."""
-
-    def step(
-        self,
-        terms: Any,
-        t0: Any,
-        t1: Any,
-        y0: FullState,
-        args: StepContext,
-        solver_state: NewtonCounts,
-        made_jump: Any,
-    ) -> Any:
-        A, c = self._tableau()
-        s, h = len(c), t1 - t0
-
-        def residual(x: tuple[Array, Array, Array]) -> Any:
-            k, a, z = x
-
-            def stage(row: Array, ci: Array, ki: Array, ai: Array, zi: Array) -> Any:
-                combine = lambda r: sum(row[j] * r[j] for j in range(s))  # noqa: E731
-                d, v = h * combine(k), y0.v + h * combine(a)
-                return end_equations(args, t0 + ci * h, y0, d, v, ki, ai, zi)
-
-            if s == 1:
-                return stage(jnp.asarray(A[0]), jnp.asarray(c[0]), k[0], a[0], z[0])
-            return jax.vmap(stage)(jnp.asarray(A), jnp.asarray(c), k, a, z)
-
-        repeat = lambda x: jnp.tile(x, (s, 1))  # noqa: E731
-        start = (repeat(y0.v), repeat(y0.a), repeat(y0.z))
-        (k, a, z), solved, counts, condition = self._solve(residual, start, args, h * h)
-        combine = lambda r: sum(A[-1, j] * r[j] for j in range(s))  # noqa: E731
-        q = args.system.normalize(args.system.retract(y0.q, h * combine(k)))
-        y1 = FullState(q, y0.v + h * combine(a), a[-1], z[-1], condition)
-        error = None if args.tolerance is None else self._error(args, t0, y0, y1, k, a)
-        return y1, error, {"y0": y0, "y1": y1}, solver_state + counts, solved
-
-    @abc.abstractmethod
-    def _error(
-        self, context: StepContext, t0: Array, y0: FullState, y1: FullState, k: Array, a: Array
-    ) -> Array | None:
-        """The error of a step with the rates k and a of its stages, in units of the tolerance."""
-
-
-class RadauIIA(_RungeKutta):
-    """Radau IIA with 1, 2 or 3 stages: order 1, 3, 5 for ordinary differential equations.
-
-    For steps chosen by their error, the method is compared with one of the order of its number of
-    stages s, by one Newton step on implicit Euler's equations, so that stiff components do not
-    swell the estimate (Hairer, Wanner 1996, Section IV.8). The estimate is O(h^(s+1)) and the
-    error of a run O(h^(2s-1)): it is held below a power of the tolerance that makes the second
-    proportional to the tolerance asked for.
-    """
-
-    reference: ClassVar[str] = "Hairer, Wanner 1996, Section IV.5"
-    estimates_error: ClassVar[bool] = True
-
-    stages: int = eqx.field(static=True, default=3)
-
-    def __check_init__(self) -> None:
-        count("RadauIIA", "stages", self.stages, most=3)
-
-    def order(self, terms: Any) -> int:
-        return 2 * self.stages - 1
-
-    @property
-    def stage_order(self) -> int:
-        """The order of the stages, which is that of multipliers of higher index."""
-        return self.stages
-
-    def error_order(self, terms: Any) -> int:
-        return self.stages + 1
-
-    def _tableau(self) -> tuple[np.ndarray, np.ndarray]:
-        return collocation(radau_nodes(self.stages))
-
-    def _error(
-        self, context: StepContext, t0: Array, y0: FullState, y1: FullState, k: Array, a: Array
-    ) -> Array:
-        A, c = self._tableau()
-        gamma, weights = embedded(A, c)
-        h = context.dt
-        step = lambda r: h * sum(w * r[j] for j, w in enumerate(weights))  # noqa: E731
-        d0, v0, reach = step(k), y0.v + step(a), gamma * h
-
-        def equations(x: tuple[Array, Array, Array]) -> Any:
-            k, a, z = x
-            return end_equations(context, t0, y0, d0 + reach * k, v0 + reach * a, k, a, z)
-
-        # from the state at the beginning of the step
-        start = (-d0 / reach, (y0.v - v0) / reach, y0.z)
-        scaling = self._scaling(context, start, reach**2)
-        dk, da, dz = newton_step(equations, start, scaling, dependent=self._dependent(context))
-        error = (reach * dk, reach * da, dz)
-        s = self.stages
-        loose = _LOOSE * (context.tolerance.rtol / _LOOSE) ** ((s + 1) / (2 * s - 1))
-        tolerance = context.tolerance.loosened(loose)
-        return error_by_index(context._replace(tolerance=tolerance), t0 + context.dt, y0, y1, error)
-
-
-# The tolerance at which the one that Radau's error estimate is held below is the one asked for.
-_LOOSE = 1e-3
-
-
-def embedded(A: np.ndarray, c: np.ndarray) -> tuple[float, np.ndarray]:
-    """(gamma_0, weights of the stages' rates) of the comparison of a collocation method.
-
-    It is y^ = y_0 + h (gamma_0 f_0 + sum b^_i f_i), with b^ such that f_0 and the stages integrate
-    polynomials of degree s - 1; the weights are b^ - b. gamma_0 is the inverse of the size of an
-    eigenvalue of A^-1, of the real one where there is one.
-    """
-    s = len(c)
-    values = np.linalg.eigvals(np.linalg.inv(A))
-    gamma = 1 / np.abs(values[np.argmin(np.abs(values.imag))])
-    powers = np.vander(c, s, increasing=True).T
-    moments = 1 / np.arange(1.0, s + 1)
-    moments[0] -= gamma
-    return float(gamma), np.linalg.solve(powers, moments) - A[-1]
-
-
-def radau_nodes(stages: int) -> np.ndarray:
-    """Right Radau points on (0, 1]: zeros of d^(s-1)/dx^(s-1) [x^(s-1) (x-1)^s]."""
-    p = np.polynomial.Polynomial([0, 1]) ** (stages - 1)
-    p = p * np.polynomial.Polynomial([-1, 1]) ** stages
-    roots = np.sort(p.deriv(stages - 1).roots().real) if stages > 1 else np.array([1.0])
-    roots[-1] = 1.0
-    return roots
-
-
-def collocation(c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The Runge-Kutta matrix of the collocation method with nodes `c`."""
-    s = len(c)
-    A = np.empty((s, s))
-    for j in range(s):
-        basis = np.polynomial.Polynomial([1.0])
-        for other in np.delete(c, j):
-            basis = basis * np.polynomial.Polynomial([-other, 1.0])
-        primitive = (basis / basis(c[j])).integ()
-        A[:, j] = primitive(c) - primitive(0.0)
-    return A, c
-
-
 class ImplicitMidpoint(ImplicitStep):
     """The implicit midpoint rule, order 2: dynamics at the middle, constraints at the end.
 
@@ -303,22 +135,13 @@ class ImplicitMidpoint(ImplicitStep):
         made_jump: Any,
     ) -> Any:
         h = t1 - t0
-        system, formulation = args.system, args.formulation
-
-        def residual(x: tuple[Array, Array, Array]) -> Any:
-            k, a, z = x
-            middle = t0 + 0.5 * h
-            d, v = 0.5 * h * k, y0.v + 0.5 * h * a
-            kinematic, dynamic, algebraic = end_equations(args, middle, y0, d, v, k, a, z)
-            if formulation.index > 1:
-                q1, v1 = system.retract(y0.q, h * k), y0.v + h * a
-                at_end = formulation.residual(args, t1, q1, v1, v1, a, z)[2]
-                algebraic = at_end / formulation.algebraic_scale(args)
-            return kinematic, dynamic, algebraic
-
-        start = (y0.v, y0.a, y0.z)
-        (k, a, z), solved, counts, condition = self._solve(residual, start, args, h * h / 2)
-        q = system.normalize(system.retract(y0.q, h * k))
+        system, still = args.system, jnp.zeros_like(y0.v)
+        end = (t1, 2.0) if args.formulation.index > 1 else None
+        stage = Stage(args, t0 + 0.5 * h, y0, still, y0.v, 0.5 * h, end)
+        start = stage.start(y0.v, y0.a, y0.z)
+        x, solved, counts, condition = self._solve_stage(stage, start)
+        _, d, _, a, z = stage.state(x)
+        q = system.normalize(system.retract(y0.q, 2 * d))
         y1 = FullState(q, y0.v + h * a, a, z, condition)
         return y1, None, {"y0": y0, "y1": y1}, solver_state + counts, solved
 
@@ -345,15 +168,10 @@ class Trapezoidal(ImplicitStep):
         solver_state: NewtonCounts,
         made_jump: Any,
     ) -> Any:
-        h = t1 - t0
-
-        def residual(x: tuple[Array, Array, Array]) -> Any:
-            k, a, z = x
-            d, v = 0.5 * h * (y0.v + k), y0.v + 0.5 * h * (y0.a + a)
-            return end_equations(args, t1, y0, d, v, k, a, z)
-
-        start = (y0.v, y0.a, y0.z)
-        (k, a, z), solved, counts, condition = self._solve(residual, start, args, h * h / 4)
-        q = args.system.normalize(args.system.retract(y0.q, 0.5 * h * (y0.v + k)))
-        y1 = FullState(q, y0.v + 0.5 * h * (y0.a + a), a, z, condition)
+        p = 0.5 * (t1 - t0)
+        stage = Stage(args, t1, y0, p * y0.v, y0.v + p * y0.a, p)
+        start = stage.start(y0.v, y0.a, y0.z)
+        x, solved, counts, condition = self._solve_stage(stage, start)
+        q, _, v, a, z = stage.state(x)
+        y1 = FullState(args.system.normalize(q), v, a, z, condition)
         return y1, None, {"y0": y0, "y1": y1}, solver_state + counts, solved

@@ -29,10 +29,10 @@ from .._numbers import parameter
 from ..linalg import derivative
 from ..problem import FullState, StepContext
 from ..system.base import Array
-from ..system.tangent_blocks import StepWeights
 from .implicit import ImplicitStep
 from .newton import Linear, NewtonCounts
 from .partitioned import partitioned_newmark_step
+from .stage import StepEquations, scaled
 
 # What is remembered of steady errors is not enlarged more than for a step of this growth.
 _GROWTH = 2.0
@@ -140,30 +140,6 @@ class _NewmarkFamily(ImplicitStep):
         first = first / (atol + rtol * jnp.max(jnp.maximum(jnp.abs(w0), jnp.abs(w1))))
         return jnp.maximum(size, jnp.mean(first**2))
 
-    def _structured(
-        self, context: StepContext, t1: Array, y0: FullState, moved: Any, reach: Array
-    ) -> Linear | None:
-        """Newton's equations by their structure, where the system and the formulation know it."""
-        system, formulation = context.system, context.formulation
-        c, h = self._coefficients(), context.dt
-        ratio = c.gamma / (c.beta * h)
-        if not (formulation.has_structure and system.has_structure):
-            return None
-
-        def at(x: tuple[Array, Array]) -> tuple[Array, Array, StepWeights]:
-            _, d, v = moved(x[0])
-            return system.retract(y0.q, d), v, StepWeights(reach, ratio, h, d)
-
-        def prepare(x: tuple[Array, Array]) -> Any:
-            q, v, weights = at(x)
-            return system.newton_factor(q, v, t1, *x, weights, formulation.augmentation)
-
-        def solve(factor: Any, value: tuple[Array, Array]) -> tuple[Array, Array]:
-            d, z = factor.solve(reach * value[0], value[1])
-            return d / reach, z / reach
-
-        return Linear(prepare, solve)
-
     def statistics(self, solver_state: Any) -> dict[str, int]:
         return solver_state.counts.statistics()
 
@@ -182,6 +158,7 @@ class _NewmarkFamily(ImplicitStep):
         c, past = self._coefficients(), solver_state
         w0 = past.w + (c.am - c.af) * (h - past.dt) * past.slope
         v0, normal = y0.v, self._normal(args, t0, y0)
+        projected, follows = formulation.projects_position, formulation.velocity_follows
         if normal is not None:
             ratio = jnp.minimum(h / past.dt, _GROWTH)
             rate = system.constraint_rate(y0.q, v0, t0)
@@ -192,32 +169,55 @@ class _NewmarkFamily(ImplicitStep):
             d = h * v0 + h * h * ((0.5 - c.beta) * w0 + c.beta * w)
             return w, d, v0 + h * ((1 - c.gamma) * w0 + c.gamma * w)
 
-        def equations(shift: Array | None, a: Array, z: Array) -> Any:
-            """With a `shift` of the velocity that moves the position, where it is projected."""
-            _, d, v = moved(a)
-            if shift is not None:
-                d = d - h * shift
-            q = system.retract(y0.q, d)
-            u = v if shift is None else v - shift
-            kinematic, dynamic, algebraic = formulation.residual(args, t1, q, v, u, a, z)
-            algebraic = algebraic / formulation.algebraic_scale(args)
-            return (dynamic, algebraic) if shift is None else (kinematic, dynamic, algebraic)
-
         reach = c.beta * h * h * (1 - c.af) / (1 - c.am)
-        ahead = (y0.a + h * past.slope, y0.z + h * past.z_slope)
-        if formulation.projects_position:
-            start = (jnp.zeros_like(y0.v), *ahead)
-            residual = lambda x: equations(*x)  # noqa: E731
-            (shift, a, z), solved, counts, condition = self._solve(residual, start, args, reach)
+        still = moved(jnp.zeros_like(y0.a))[1]
+
+        def state(x: Any) -> Any:
+            """(q, d, w, v, u, a, z) for given unknowns: the last is z; before it a, or where the
+            position is projected the rate of its increment, or if that does not say a, both."""
+            first, z = x[0], x[-1]
+            if not projected:
+                w, d, v = moved(first)
+                return system.retract(y0.q, d), d, w, v, v, first, z
+            d = h * first
+            q = system.retract(y0.q, d)
+            if not follows:
+                w, whole, v = moved(x[1])
+                return q, d, w, v, v - (whole - d) / h, x[1], z
+            # the velocity that moves the position is shifted, and the increment by h times that
+            shift = formulation.velocity(args, t1, q, jnp.zeros_like(y0.v), z)
+            a = (d + h * shift - still) / reach
+            w, _, v = moved(a)
+            return q, d, w, v, v - shift, a, z
+
+        def residual(x: Any) -> Any:
+            q, _, _, v, u, a, z = state(x)
+            values = formulation.residual(args, t1, q, v, u, a, z)
+            algebraic = values[2] / formulation.algebraic_scale(args)
+            return (*values[:2], algebraic) if len(x) == 3 else (values[1], algebraic)
+
+        equations = StepEquations(args, reach, c.gamma / (c.beta * h), h)
+        unit = h if projected else reach
+
+        def prepare(x: Any) -> Any:
+            q, d, _, v, _, a, z = state(x)
+            return equations.prepare((q, v, t1, a, z), d)
+
+        def solve(factor: Any, value: Any) -> Any:
+            d, z = equations.solve(factor, value, y0)
+            return d / unit, z
+
+        ahead, z = y0.a + h * past.slope, y0.z + h * past.z_slope
+        linear = scaling = None
+        if projected and not follows:
+            start = moved(ahead)[1] / h, ahead, z
         else:
-            shift = None
-            residual = lambda x: equations(None, *x)  # noqa: E731
-            linear = self._structured(args, t1, y0, moved, reach)
-            (a, z), solved, counts, condition = self._solve(residual, ahead, args, reach, linear)
-        w, d, v = moved(a)
-        if shift is not None:
-            d = d - h * shift
-        q = system.normalize(system.retract(y0.q, d))
+            start = (moved(ahead)[1] / h if projected else ahead), z
+            linear = None if equations.solver is None else Linear(prepare, solve)
+            scaling = scaled(args, unit, reach)
+        x, solved, counts, condition = self._solve(residual, start, args, scaling, linear)
+        q, _, w, v, _, a, z = state(x)
+        q = system.normalize(q)
         y1 = FullState(q, v, a, z, condition)
         error = self._error(args, y0, y1, w0, w, normal)
         memory = _Memory(w, (w - w0) / h, (z - y0.z) / h, h, past.counts + counts)

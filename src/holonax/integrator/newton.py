@@ -15,6 +15,8 @@ from ..linalg import jacobian, lu, lu_solve
 from ..system.base import Array
 from .dependent import DependentFactor
 
+# A factor is kept while each change is smaller than the one before by this.
+_SLOW = 0.3
 # A bound for the change after a change of one of scaled unknowns, relative to its square.
 _CURVATURE = 10.0
 
@@ -62,17 +64,22 @@ class Linear(NamedTuple):
     """How Newton's linear equations are solved where their matrix has a structure.
 
     `prepare(x)` factors the matrix at the unknowns x (pytrees as `start`), `solve(factor, value)`
-    gives the change of the unknowns that takes `value` away.
+    gives the change of the unknowns that takes `value` away. `exact` says that it is the derivative
+    of the equations, so that the next factor is worth its price; else a factor is kept as long as
+    changes shrink well.
     """
 
     prepare: Callable[[Any], Any]
     solve: Callable[[Any, Any], Any]
+    exact: bool = True
 
 
 class _Iterate(NamedTuple):
     x: Array
     change: Array
+    rate: Array  # of this change to the one before, with the same factor
     iterations: Array
+    factorizations: Array
     done: Array
 
 
@@ -96,8 +103,8 @@ def newton(
     IV.8), or by its square where unknowns are scaled; `plain` says that the last block, the
     multipliers, is linear in the equations. Stops as well when the change has fallen to
     rounding and grows again. In the last block, the multipliers, rounding may be large: it is also
-    reached when all others change no more. With `modified` the matrix of the first iterate is kept.
-    What will not be differentiated is traced in half the time. `linear` solves the linear
+    reached when all others change no more. With `modified` a matrix is kept while changes shrink
+    well. What will not be differentiated is traced in half the time. `linear` solves the linear
     equations, a dense matrix where it is None. With `dependent` constraints the last block, the
     multipliers, are the smallest that solve them. Returns (x, converged, counts, condition), the
     condition number of the last matrix being zero unless `scaling` asks for it.
@@ -109,6 +116,8 @@ def newton(
         return ravel_pytree(residual(unravel(x)))[0]
 
     several = len(sizes) > 1
+    kept = modified or (linear is not None and not linear.exact)
+    most = 4 * max_iterations if kept else max_iterations
     rows, columns = _expanded(scaling, sizes)
     enough, small = (tolerance, 1e-6) if scaling is None else (1e-2 * tolerance, 1e-8)
 
@@ -151,8 +160,7 @@ def newton(
         return inner, jnp.maximum(inner, changes[-1])
 
     def solve(equations: Any, x: Array) -> tuple[Array, Any]:
-        def body(now: _Iterate) -> _Iterate:
-            factor, matrix = kept if modified else prepared(now.x)
+        def iterate(factor: Any, matrix: Any, now: _Iterate) -> _Iterate:
             step = correction(factor, matrix, now.x)
             new = now.x - step
             # scaled unknowns are displacements, whose rounding is that of the configuration
@@ -165,23 +173,36 @@ def newton(
             rate = change / now.change
             following = jnp.where(rate < 0.5, change * rate / (1 - rate), change)
             following = jnp.where(now.iterations > 0, following, change)
-            if scaling is not None and not modified:
+            if scaling is not None and not kept:
                 left = inner if plain else change
                 following = jnp.minimum(following, _CURVATURE * change * left)
             done = (change <= enough) | (following <= 0.1 * enough) | rounding
-            return _Iterate(new, change, now.iterations + 1, done)
+            return _Iterate(new, change, rate, now.iterations + 1, now.factorizations, done)
 
         def unfinished(now: _Iterate) -> Array:
             # a change that is not finite will not recover
-            going = jnp.logical_and(~now.done, now.iterations < max_iterations)
+            going = jnp.logical_and(~now.done, now.iterations < most)
             return jnp.logical_and(going, now.change < jnp.inf)
 
-        kept = prepared(x) if modified else (None, None)
+        def good(now: _Iterate) -> Array:
+            return jnp.logical_and(unfinished(now), now.rate < _SLOW)
+
+        def body(now: _Iterate) -> _Iterate:
+            """What is done with one factor: one iteration, or all while they converge well."""
+            factor, matrix = prepared(now.x)
+            now = now._replace(factorizations=now.factorizations + 1)
+            if not kept:
+                return iterate(factor, matrix, now)
+            now = now._replace(rate=jnp.zeros_like(now.rate))
+            return jax.lax.while_loop(good, lambda x: iterate(factor, matrix, x), now)
+
         large = jnp.asarray(jnp.finfo(x.dtype).max)
-        start = _Iterate(x, large, jnp.asarray(0), jnp.asarray(False))
+        none = jnp.asarray(0)
+        start = _Iterate(x, large, jnp.zeros(()), none, none, jnp.asarray(False))
         end = jax.lax.while_loop(unfinished, body, start)
         # as numbers, which have tangents
-        return end.x, (end.done.astype(x.dtype), end.iterations.astype(x.dtype))
+        counts = (end.iterations, end.factorizations)
+        return end.x, (end.done.astype(x.dtype), *(n.astype(x.dtype) for n in counts))
 
     def tangent_solve(linear: Any, y: Array) -> Array:
         return solved(factored(jacobian(linear, jnp.zeros_like(y))), y)
@@ -190,14 +211,13 @@ def newton(
         root = jax.lax.custom_root(equations, flat, solve, tangent_solve, has_aux=True)
     else:
         root = solve(equations, flat)
-    x, (done, iterations) = root
-    done, iterations = jax.lax.stop_gradient((done > 0.5, iterations.astype(int)))
-    factorizations = jnp.ones_like(iterations) if modified else iterations
+    x, (done, *counts) = root
+    done, *counts = jax.lax.stop_gradient((done > 0.5, *(n.astype(int) for n in counts)))
     condition = jnp.zeros(())
     if scaling is not None and scaling.condition:
         factor, matrix = prepared(x)
         condition = _condition(factor, matrix, sizes)
-    return unravel(x), done, NewtonCounts(iterations, factorizations), condition
+    return unravel(x), done, NewtonCounts(*counts), condition
 
 
 def newton_step(

@@ -15,8 +15,10 @@ import jax.numpy as jnp
 
 from ..problem import FullState, StepContext
 from ..system.base import Array
+from ..system.step import StepEnd
 from .implicit import ImplicitStep
-from .newton import NewtonCounts
+from .newton import Linear, NewtonCounts
+from .stage import StepEquations, scaled
 
 
 class Rattle(ImplicitStep):
@@ -57,8 +59,25 @@ class Rattle(ImplicitStep):
             rate = h * system.constraint_rate(q1, half, t1)[g.shape[0] :]
             return balance, jnp.concatenate([g, rate]) / formulation.algebraic_scale(args)
 
-        start = (y0.a, y0.z)
-        (a0, _), solved, counts, condition = self._solve(first_half, start, args, h * h / 2)
+        reach = 0.5 * h * h
+        equations = StepEquations(args, reach, 1 / h, h)
+
+        def prepare(x: tuple[Array, Array]) -> Any:
+            a, lam = x
+            half = y0.v + 0.5 * h * a
+            d = h * half
+            end = StepEnd(system.retract(y0.q, d), half, t1, d)
+            return equations.prepare((y0.q, half, t0, a, lam), d, end=end, still=True)
+
+        def solve(factor: Any, value: tuple[Array, Array]) -> tuple[Array, Array]:
+            d, lam = equations.solve(factor, value, y0)
+            return d / reach, lam
+
+        linear = None if equations.solver is None else Linear(prepare, solve)
+        scaling = scaled(args, reach, reach)
+        (a0, _), solved, counts, condition = self._solve(
+            first_half, (y0.a, y0.z), args, scaling, linear
+        )
         half = y0.v + 0.5 * h * a0
         q1 = system.normalize(system.retract(y0.q, h * half))
         factor = system.factor(q1, t1)

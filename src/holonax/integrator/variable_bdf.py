@@ -22,9 +22,10 @@ import jax.numpy as jnp
 
 from ..problem import FullState, StepContext
 from ..system.base import Array
-from .implicit import ImplicitStep, end_equations, error_by_index
+from .implicit import ImplicitStep, error_by_index
 from .newton import NewtonCounts
 from .order_control import ERROR_ORDER, check_order, order_error
+from .stage import Stage
 
 HIGHEST = 5
 
@@ -139,22 +140,13 @@ class VariableBDF(ImplicitStep):
         alpha, known = jnp.sum(used), jnp.sum(used[:, None] * p, axis=0)
         d0, v0 = known[:nv], known[nv : 2 * nv]
 
-        def state(k: Array, a: Array) -> tuple[Array, Array]:
-            return (d0 + h * k) / alpha, (v0 + h * a) / alpha
-
-        def residual(x: tuple[Array, Array, Array]) -> Any:
-            k, a, z = x
-            d, v = state(k, a)
-            return end_equations(args, t1, y0, d, v, k, a, z)
-
+        stage = Stage(args, t1, y0, d0 / alpha, v0 / alpha, h / alpha)
         guess = p[k]
         rates = (alpha * guess - known) / h
-        start = (rates[:nv], rates[nv : 2 * nv], guess[2 * nv :])
-        (rate, a, z), solved, counts, condition = self._solve(
-            residual, start, args, (h / alpha) ** 2
-        )
-        d, v = state(rate, a)
-        y1 = FullState(system.normalize(system.retract(y0.q, d)), v, a, z, condition)
+        start = stage.start(rates[:nv], rates[nv : 2 * nv], guess[2 * nv :])
+        x, solved, counts, condition = self._solve_stage(stage, start)
+        q, d, v, a, z = stage.state(x)
+        y1 = FullState(system.normalize(q), v, a, z, condition)
         end = jnp.concatenate([d, v, z])
 
         def local_error(m: Array) -> Array:

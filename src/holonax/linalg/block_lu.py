@@ -19,7 +19,6 @@ from jax import Array, lax
 from .elimination import eliminate
 from .entries import lu_entries, lu_entries_solve, lu_entries_solve_transposed
 from .indexing import at, between, check_edges, each, put_row, row, table
-from .small import lu, lu_solve
 
 
 class BlockLUFactor(eqx.Module):
@@ -240,57 +239,3 @@ def _rows(block: Array, y: Array, b: int) -> Array:
     """X y of a block flattened by rows."""
     x = block.reshape(b, b)
     return sum((x[:, k] * y[k] for k in range(1, b)), x[:, 0] * y[0])
-
-
-class DenseBlockLU(eqx.Module):
-    """The same for few blocks: gathered into one dense matrix, which is factored with row
-    exchanges; made by `DenseBlockLU.plan`."""
-
-    entries: tuple[int, ...] = eqx.field(static=True)  # of the matrix, among those of all blocks
-    rows: tuple[int, ...] = eqx.field(static=True)  # of the matrix, among those of (b, n)
-    n: int = eqx.field(static=True)
-    size: int = eqx.field(static=True)
-    edge_count: int = eqx.field(static=True)
-    fill: int = eqx.field(static=True)
-
-    @staticmethod
-    def plan(n: int, edges: np.ndarray, size: int, after: dict[int, set[int]] | None = None) -> Any:
-        """As `BlockLU.plan`."""
-        edges = np.asarray(edges, dtype=np.int64).reshape(-1, 2)
-        check_edges(n, edges)
-        e = eliminate(n, edges, after)
-        E, b = len(edges), size
-        block = np.full((n, n), -1)  # which block is at (i, j): diagonal, forward, backward
-        block[np.arange(n), np.arange(n)] = np.arange(n)
-        block[edges[:, 0], edges[:, 1]] = n + np.arange(E)
-        block[edges[:, 1], edges[:, 0]] = n + E + np.arange(E)
-        # entry (r, c) of block k, in arrays (b, b, blocks) one after the other
-        counts, starts = np.repeat([n, E, E], [n, E, E]), np.cumsum([0, n * b * b, E * b * b])
-        first = np.concatenate([s + np.arange(m) for s, m in zip(starts, (n, E, E), strict=True)])
-        missing = b * b * (n + 2 * E)
-        ordered = block[np.ix_(e.order, e.order)]
-        inner = np.arange(b)
-        at = inner[None, :, None, None] * b + inner[None, None, None, :]  # (1, b, 1, b)
-        k = ordered[:, None, :, None]
-        entries = np.where(k < 0, missing, first[k] + at * counts[k])
-        rows = inner[None, :] * n + e.order[:, None]
-        return DenseBlockLU(
-            entries=tuple(entries.reshape(-1).tolist()),
-            rows=tuple(rows.reshape(-1).tolist()),
-            n=n,
-            size=size,
-            edge_count=E,
-            fill=len(e.row) - E,
-        )
-
-    def factor(self, diagonal: Array, forward: Array, backward: Array) -> Any:
-        """As `BlockLU.factor`."""
-        flat = jnp.concatenate([x.ravel() for x in (diagonal, forward, backward)] + [jnp.zeros(1)])
-        m = len(self.rows)
-        return lu(flat[np.array(self.entries)].reshape(m, m))
-
-    def solve(self, factor: Any, rhs: Array) -> Array:
-        """As `BlockLU.solve`."""
-        order = np.array(self.rows)
-        x = lu_solve(factor, rhs.ravel()[order])
-        return x[np.argsort(order)].reshape(rhs.shape)

@@ -7,11 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from .limits import AT_ONCE, AT_ONCE_IF_SHORT
 from .linearized import linearized
-
-# Columns that are computed together, their zeros seen by the compiler: of a long program, and of a
-# function of few operations.
-_AT_ONCE, _AT_ONCE_IF_SHORT = 8, 24
 
 
 def jacobian(
@@ -20,13 +17,14 @@ def jacobian(
     """d fun / dx, shape (outputs, inputs); with `has_aux` fun(x) is (value, more), and so is what
     is returned. `short` says that the function has few operations.
 
-    Few columns are computed side by side. More of them, one after the other in a loop along the
-    linearised function, so that the program does not grow with their number.
+    Few columns are computed side by side, their zeros seen by the compiler. More of them, one after
+    the other in a loop along the linearised function, so that the program does not grow with their
+    number.
     """
     n = x.shape[0]
     value, along = linearized(fun, x)
     first = (lambda e: along(e)[0]) if has_aux else along
-    every = jax.vmap if n <= (_AT_ONCE_IF_SHORT if short else _AT_ONCE) else _one_by_one
+    every = jax.vmap if n <= (AT_ONCE_IF_SHORT if short else AT_ONCE) else _one_by_one
     columns = every(first)(jnp.eye(n, dtype=x.dtype)).T
     return (columns, value[1]) if has_aux else columns
 

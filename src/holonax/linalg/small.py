@@ -4,10 +4,11 @@ Small matrices are factored by traced arithmetic, so that a compiler that takes 
 scalars sees their zeros and leaves out what follows from them: a matrix whose rows come in a good
 order of elimination costs no more than its structure asks for.
 
-    n <= 6     every entry its own variable (Cholesky only)
-    n <= 40    unrolled over columns, each step a rank-one update of what is left; n <= 13 with row
-               exchanges, which have no structure, and n <= 72 for LU without
-    above      LAPACK
+    smallest   every entry its own variable (Cholesky only)
+    small      unrolled over columns, each step a rank-one update of what is left
+    larger     LAPACK
+
+with the sizes in `limits.py`.
 
 Factoring and solving are separate, so that a factor serves several right-hand sides. Neither is
 differentiated as such: a factor carries its matrix, and the derivative of the solution is
@@ -23,11 +24,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import Array, lax
 
-_ENTRIES_MAX = 6
-_COLUMNS_MAX = 40
-_EXCHANGED_MAX = 13
-_PLAIN_MAX = 72
-_PRODUCT_MAX = 32
+from .limits import COLUMNS, ENTRIES, EXCHANGED, PLAIN, PRODUCT
 
 
 class CholeskyFactor(eqx.Module):
@@ -54,9 +51,9 @@ def cholesky(S: Array) -> CholeskyFactor:
     """
     n = _order(S)
     frozen = lax.stop_gradient(S)
-    if n <= _ENTRIES_MAX:
+    if n <= ENTRIES:
         parts = tuple(ldl_entries([[frozen[i, j] for j in range(i + 1)] for i in range(n)]))
-    elif n <= _COLUMNS_MAX:
+    elif n <= COLUMNS:
         parts = _ldl_columns(frozen)
     else:
         parts = (jnp.linalg.cholesky(frozen, symmetrize_input=False),)
@@ -70,9 +67,9 @@ def cholesky_solve(factor: CholeskyFactor, b: Array) -> Array:
     parts = lax.stop_gradient(factor.parts)
 
     def substitute(_, b: Array) -> Array:
-        if n <= _ENTRIES_MAX:
+        if n <= ENTRIES:
             return jnp.stack(ldl_entries_solve(parts, [b[i] for i in range(n)]))
-        if n <= _COLUMNS_MAX:
+        if n <= COLUMNS:
             return _ldl_columns_solve(parts, b)
         return _lapack_cholesky_solve(parts[0], b)
 
@@ -94,8 +91,13 @@ def lu(A: Array, *, pivot: bool = True) -> LUFactor:
       a little faster, and breaks on a zero pivot: only for matrices scaled and ordered for it.
     """
     n = _order(A)
+    unrolled = n <= (EXCHANGED if pivot else PLAIN)
+    if jnp.iscomplexobj(A) and (pivot or not unrolled):  # as a real matrix of twice the size
+        re, im = jnp.real(A), jnp.imag(A)
+        A = jnp.concatenate([jnp.concatenate(x, axis=1) for x in ((re, -im), (im, re))])
+        unrolled = 2 * n <= EXCHANGED
     frozen = lax.stop_gradient(A)
-    if n <= (_EXCHANGED_MAX if pivot else _PLAIN_MAX):
+    if unrolled:
         return LUFactor(A, *_lu_columns(frozen, pivot))
     packed, _, order = lax.linalg.lu(frozen)
     return LUFactor(A, (packed,), (packed,), 1 / jnp.diagonal(packed), (order,))
@@ -105,6 +107,10 @@ def lu_solve(factor: LUFactor, b: Array) -> Array:
     """Solve A x = b with the factor of A, for one right-hand side (n,) or several (n, k)."""
     A = factor.matrix
     n = _order(A)
+    if n > b.shape[0]:  # of a complex matrix
+        x = lu_solve(factor, jnp.concatenate([jnp.real(b), jnp.imag(b)]))
+        return lax.complex(x[: n // 2], x[n // 2 :])
+    b = b.astype(jnp.result_type(A, b))
     frozen = lax.stop_gradient(factor)
 
     def substitute(b: Array, transposed: bool) -> Array:
@@ -294,7 +300,7 @@ def _inner(row: Array, x: Array) -> Array:
 def _product(A: Array, x: Array) -> Array:
     """A x. Written out for small n: XLA calls a library for a product, which leaves the loop."""
     n = A.shape[0]
-    if n > _PRODUCT_MAX:
+    if n > PRODUCT:
         return A @ x
     return sum((_outer(A[:, j], x[j]) for j in range(1, n)), _outer(A[:, 0], x[0]))
 

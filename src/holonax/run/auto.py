@@ -44,7 +44,8 @@ _APART = 10  # implicit steps between states that are looked at
 _TRIAL, _JUDGED = 40, 10  # steps of a trial, and how many of them, the last, say how long they are
 _HELD = (0.6, 1.5)  # steps held by stability, in units of its limit
 _MARGIN = 1.2  # by which the other method has to be cheaper
-_LARGEST = 400  # velocity coordinates up to which rates are found by dense algebra
+_DENSE = 100  # velocity coordinates up to which all rates are found, by dense algebra
+_FASTEST, _KRYLOV = 8, 40  # of more, the fastest are, in a space of so many directions
 # What a change to the implicit method costs beside its steps. It starts with order 1 and tiny
 # steps: it was seen to lose about this many of them.
 _STARTING = 20
@@ -52,6 +53,7 @@ _STARTING = 20
 # mechanisms and of large ones; but it is done once, for all runs of mechanisms with the same
 # joints, and kept on disk. A run is charged with the share of one in five hundred.
 _COMPILING = 2000
+_DEAREST = 30.0  # what an implicit step costs at most, in explicit ones
 _INCREMENT = 1e-7  # of positions and velocities in difference quotients, relative
 
 # Failures that another method may not meet.
@@ -165,6 +167,39 @@ def linearised(system: System, t: float, q: np.ndarray, v: np.ndarray) -> np.nda
     return np.block([[np.zeros_like(one), one], [stiffness.T, damping.T]])
 
 
+def fastest_rates(system: System, t: float, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """The rates of the linearised motion [1/s], of large systems the fastest of them; not a number
+    where the motion has none.
+
+    Those come from Arnoldi's method: each direction costs two evaluations of the accelerations, so
+    that the work is proportional to the size of the system.
+    """
+    if v.size <= _DENSE:
+        matrix = linearised(system, t, q, v)
+        return np.linalg.eigvals(matrix) if np.all(np.isfinite(matrix)) else np.array([np.nan])
+    n, here = v.size, evaluated(system, t, q, v).a
+    basis, H = np.zeros((_KRYLOV + 1, 2 * n)), np.zeros((_KRYLOV + 1, _KRYLOV))
+    first = np.random.default_rng(0).normal(size=2 * n)
+    basis[0] = first / np.linalg.norm(first)
+    for k in range(_KRYLOV):
+        moved, sped = basis[k][:n], basis[k][n:]
+        size = _INCREMENT / max(np.max(np.abs(basis[k])), 1e-300)
+        a = evaluated(system, t, q, v + size * sped, step=size * moved).a
+        image = np.concatenate([sped, (a - here) / size])
+        if not np.all(np.isfinite(image)):
+            return np.array([np.nan])
+        for _ in range(2):  # once is not enough where directions are nearly parallel
+            along = basis[: k + 1] @ image
+            H[: k + 1, k] += along
+            image = image - along @ basis[: k + 1]
+        H[k + 1, k] = np.linalg.norm(image)
+        if H[k + 1, k] <= 1e-9 * np.linalg.norm(H[: k + 1, k]):
+            return np.linalg.eigvals(H[: k + 1, : k + 1])
+        basis[k + 1] = image / H[k + 1, k]
+    rates = np.linalg.eigvals(H[:_KRYLOV])
+    return rates[np.argsort(-np.abs(rates))][:_FASTEST]
+
+
 def stable_step(rates: np.ndarray, integrator: Any) -> float:
     """The longest step with which a Runge-Kutta method damps, or keeps, all the given rates [1/s].
 
@@ -193,9 +228,9 @@ def cost_ratio(unknowns: int) -> float:
     """What an implicit step costs, in explicit ones, by the unknowns of its equations.
 
     A rough mean: mechanisms and chains of masses with 14 to 160 unknowns were measured to need
-    between a third and three times as much; a large one that is solved by blocks needs less.
+    between a third and three times as much. Both methods are linear in the size of large systems.
     """
-    return 8 + unknowns / 2 + (unknowns / 20) ** 2
+    return min(8 + unknowns / 2, _DEAREST)
 
 
 def _ratio(run: Run) -> float:
@@ -280,7 +315,7 @@ def _look(run: Run, auto: Auto) -> None:
     if not auto.samples:
         auto.since = run.since
     apart = not auto.stiff and run.since != auto.since  # an event has come between
-    if not worth or apart or run.v.shape[0] > _LARGEST:
+    if not worth or apart:
         auto.later()
         return
     auto.samples.append(Sample(t, steps, np.asarray(run.q), np.asarray(run.v)))
@@ -313,10 +348,10 @@ def _stability(run: Run, auto: Auto) -> float:
     samples = auto.samples
     limits = []
     for t, _, q, v in (samples[0], samples[len(samples) // 2], samples[-1]):
-        matrix = linearised(run.system, run.request.clock.time(t), q, v)
-        if not np.all(np.isfinite(matrix)):
+        rates = fastest_rates(run.system, run.request.clock.time(t), q, v)
+        if not np.all(np.isfinite(rates)):
             return float("nan")
-        limits.append(stable_step(np.linalg.eigvals(matrix), auto.explicit[1]))
+        limits.append(stable_step(rates, auto.explicit[1]))
     return float(np.median(limits))
 
 

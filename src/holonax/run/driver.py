@@ -389,7 +389,7 @@ class _Stretch:
         """Where the equations of a step could not be solved: the system with a slower and safer
         solver for them, if there is one."""
         formulation, _ = self.method
-        if not formulation.has_structure or int(self.state.solver.code) not in _UNSOLVED:
+        if formulation.step_level is None or int(self.state.solver.code) not in _UNSOLVED:
             return None
         return self.run.system.sturdier()
 

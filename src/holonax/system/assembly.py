@@ -25,8 +25,7 @@ from .blocks import BlockConstraintFactor, BlockPlan
 from .elements import Group, Indices, Scatter, take
 from .frames import PlanarFrame
 from .reaction_forces import SeeingGroup
-from .tangent import TangentFactor, TangentPlan
-from .tangent_blocks import StepWeights, inverse_turn, tangent_blocks
+from .tangent import TangentPlan
 
 
 class BodySet(eqx.Module):
@@ -330,15 +329,6 @@ class BodySet(eqx.Module):
         return BlockConstraintFactor(
             self.plans[rows], self, blocks, weights, rows, shift, redundant
         )
-
-    # -- implicit steps ----------------------------------------------------------------------
-
-    def newton_factor(
-        self, q: Array, v: Array, t: Array, lam: Array, step: StepWeights, augment: Any, shift: bool
-    ) -> TangentFactor:
-        """Newton's matrix of an implicit step, factored; see `tangent.py`."""
-        blocks = tangent_blocks(self, q, v, t, lam, step)
-        return TangentFactor(self, blocks, inverse_turn(self, step.turn), augment, shift)
 
 
 # A program asks for these several times; inside a jit they are traced once.

@@ -275,13 +275,11 @@ class System(eqx.Module):
         stiffness = jax.jacfwd(moved)(jnp.zeros_like(v))
         return measured(self.mass_matrix(q)), measured(damping), measured(stiffness)
 
-    def newton_factor(
-        self, q: Array, v: Array, t: Array, a: Array, lam: Array, step: Any, augment: Any = None
-    ) -> Any:
-        """Newton's matrix of an implicit step on the equations of motion with constraints of
-        position level (non-holonomic ones of velocity level), factored by its structure, for
-        systems that have one. `step` is a `StepWeights`."""
-        raise TypeError(f"{type(self).__name__} has no structure; its Newton matrix is dense.")
+    def step_solver(self, level: Any, augment: Any = None) -> Any:
+        """The solver of the linear equations of implicit steps with constraints of a level (see
+        `step.py`), augmented by rho = `augment` or as it likes; None where nothing is known of
+        their structure, and they are solved as one dense matrix."""
+        return None
 
     # -- section forces of beams, which the search for equilibria carries along -----------------
 
@@ -297,13 +295,8 @@ class System(eqx.Module):
         """The system with these constants added to the section forces."""
         return self
 
-    @property
-    def has_structure(self) -> bool:
-        """Whether Newton's matrix is solved by its structure, with `newton_factor`."""
-        return False
-
     def sturdier(self) -> System | None:
-        """This system with a slower and safer `newton_factor`; None if there is none."""
+        """This system with a slower and safer `step_solver`; None if there is none."""
         return None
 
     # -- names ---------------------------------------------------------------------------

@@ -18,11 +18,10 @@ import numpy as np
 from jax.lax import optimization_barrier
 
 from ..linalg import BlockCholesky, cholesky, cholesky_solve, minimum_degree
+from ..linalg.limits import JOINT_ROWS
 from .base import Array, ConstraintFactor, Rows
 from .dense import PROXIMAL, dependent_multipliers, is_zero, proximal_scale
 from .elements import Group, Indices, Scatter, take
-
-DENSE_ROWS = 24  # up to this many constraint rows the Schur complement is factored dense
 
 
 class DenseSchur(eqx.Module):
@@ -123,7 +122,7 @@ class BlockPlan(eqx.Module):
         pairs.sort()
         size = max(g.rows for g in groups)
         edges = np.array(list(edge_of), dtype=np.int64).reshape(-1, 2)
-        dense = solver == "dense" or (solver == "auto" and sum(_rows_of(groups)) <= DENSE_ROWS)
+        dense = solver == "dense" or (solver == "auto" and sum(_rows_of(groups)) <= JOINT_ROWS)
         return BlockPlan(
             solver=DenseSchur.plan(groups, edges, size)
             if dense

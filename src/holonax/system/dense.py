@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +11,7 @@ from jax.lax import fori_loop, optimization_barrier
 
 from ..linalg import cholesky, cholesky_solve, lu, lu_solve
 from .base import Array, ConstraintFactor
+from .step import StepPoint, StepSolver, StepWeights
 
 # A solution whose residual is larger than this, relative to its terms, is refused.
 REJECTED = 1e-7
@@ -77,41 +78,87 @@ class DenseFactor(ConstraintFactor):
         return self._spreader @ lam
 
 
-class DenseTangent:
-    """Newton's matrix of an implicit step on generalized coordinates, without row exchanges:
+class DenseBlocks(NamedTuple):
+    """The linear equations of a step (see `step.py`) with dense matrices, y, l and m being the
+    unknowns: `rows` are the constraints that go with lam by y, `by_velocity` by s alone, and
+    `positions` those that go with mu, None where there are none."""
 
-        [ K  C^T ] [dx]
-        [ C   0  ] [dl]
+    inertia: Array
+    stiffness: Array
+    spin: Array | None
+    pulls: Array
+    gradients: Array
+    rows: Array
+    positions: Array | None = None
+    by_velocity: Array | None = None
 
-    Coordinates are eliminated first, then multipliers; with `augment`, that many times C^T C,
-    scaled by the size of K, is added to K, and as much to the right-hand side.
-    """
+    def parts(self) -> tuple[Array, Array, Array, Array]:
+        """(K, B, C, D) of the matrix [[K, B], [C, D]], C being the constraints."""
+        own = self.inertia if self.spin is None else self.inertia @ self.spin
+        own, n = own + self.stiffness, self.rows.shape[0]
+        if self.positions is None:
+            return own, self.pulls.T, self.rows, jnp.zeros((n, n))
+        m = self.positions.shape[0]
+        across = self.gradients[:m].T
+        assert self.by_velocity is not None
+        speed = self.by_velocity @ across
+        return (
+            own,
+            jnp.concatenate([self.pulls.T, self.inertia @ across], axis=1),
+            jnp.concatenate([self.rows, self.positions]),
+            jnp.pad(speed, ((0, m), (n, 0))),
+        )
 
-    def __init__(self, K: Array, C: Array, augment: Array | float | None = None):
-        self._K, self._C = K, C
-        self._pull = 0.0
-        if augment is not None:
-            self._pull = augment * jnp.mean(jnp.abs(jnp.diagonal(K)))
-            K = K + self._pull * (C.T @ C)
-        self._motion = lu(K, pivot=False)
-        self._rows = C.shape[0]
-        if self._rows:
-            self._spread = lu_solve(self._motion, C.T)
-            self._schur = lu(C @ self._spread, pivot=False)
+    def matrix(self, corner: Any = None) -> Array:
+        """The whole matrix; with `corner` on the diagonal of the constraints of lam."""
+        K, B, C, D = self.parts()
+        if corner is not None:
+            D = D + jnp.diag(jnp.where(np.arange(len(D)) < self.rows.shape[0], corner, 0.0))
+        return jnp.concatenate([jnp.concatenate([K, B], axis=1), jnp.concatenate([C, D], axis=1)])
 
-    def solve(self, motion: Array, constraints: Array) -> tuple[Array, Array]:
-        """(dx, dl) for right-hand sides of the equations of motion and the constraints; not a
-        number where the solution fails its check."""
-        if not self._rows:
-            return lu_solve(self._motion, motion), constraints
-        free = lu_solve(self._motion, motion + self._pull * (self._C.T @ constraints))
-        dl = lu_solve(self._schur, self._C @ free - constraints)
-        dx = free - self._spread @ dl
-        pull = self._C.T @ dl
-        rest = motion - self._K @ dx - pull
-        big = lambda x: jnp.max(jnp.abs(x), initial=0.0)  # noqa: E731
-        fine = big(rest) <= REJECTED * jnp.maximum(big(pull), big(motion))
-        return jnp.where(fine, dx, jnp.nan), dl
+
+class FunctionSolver(StepSolver):
+    """Steps on generalized coordinates: `blocks(at, weights)` are dense. Coordinates are eliminated
+    first, then multipliers, without row exchanges; with `augment`, that many times B C, scaled by
+    the size of K, is added to K, and as much to the right-hand side."""
+
+    def __init__(self, blocks: Callable[[StepPoint, StepWeights], DenseBlocks], augment: Any):
+        self._blocks, self._augment = blocks, augment
+
+    def prepare(self, at: StepPoint, weights: StepWeights) -> Any:
+        K, B, C, D = optimization_barrier(self._blocks(at, weights).parts())
+        pull, own = 0.0, K
+        if self._augment is not None:
+            pull = self._augment * jnp.mean(jnp.abs(jnp.diagonal(K)))
+            K = K + pull * (B @ C)
+        motion, spread, schur = lu(K, pivot=False), None, None
+        if C.shape[0]:
+            spread = lu_solve(motion, B)
+            schur = lu(C @ spread - D, pivot=False)
+        return (own, B, C), pull, motion, spread, schur
+
+    def solve(
+        self, factor: Any, motion: Any, constraints: Any, positions: Any, *, checked: bool = True
+    ) -> Any:
+        (K, B, C), pull, own, spread, schur = factor
+        if not C.shape[0]:
+            return lu_solve(own, motion), constraints, positions
+        both = constraints
+        if positions is not None:
+            both = jnp.concatenate([constraints, positions])
+        free = lu_solve(own, motion if self._augment is None else motion + pull * (B @ both))
+        both = lu_solve(schur, C @ free - both)
+        dx = free - spread @ both
+        if checked and not jnp.iscomplexobj(dx):
+            across = B @ both
+            rest = motion - K @ dx - across
+            big = lambda x: jnp.max(jnp.abs(x), initial=0.0)  # noqa: E731
+            fine = big(rest) <= REJECTED * jnp.maximum(big(across), big(motion))
+            dx = jnp.where(fine, dx, jnp.nan)
+        if positions is None:
+            return dx, both, None
+        n = constraints.shape[0]
+        return dx, both[:n], both[n:]
 
 
 def proximal_scale(diagonal: Array) -> Array:

@@ -18,10 +18,10 @@ from .._messages import listed, shown
 from .._numbers import as_array
 from ..linalg import jacobian
 from .base import Array, Metric, Rows, System
-from .dense import DenseFactor, DenseTangent, inverse_mass
+from .dense import DenseBlocks, DenseFactor, FunctionSolver, inverse_mass
 from .elements import Indices
 from .signals import signals_in
-from .tangent_blocks import StepWeights
+from .step import Level, StepPoint, StepWeights
 from .time_dependence import depends
 
 
@@ -150,11 +150,6 @@ class FunctionSystem(System):
     @property
     def has_nonholonomic_constraints(self) -> bool:
         return self._nonholonomic is not None
-
-    @property
-    def has_structure(self) -> bool:
-        plain = self._nonholonomic is None and self._reaction_force is None
-        return plain and not (self._sturdy or self._redundant)
 
     def sturdier(self) -> FunctionSystem | None:
         return None if self._sturdy else _replaced(self, _sturdy=True)
@@ -313,24 +308,41 @@ class FunctionSystem(System):
         G, mass = optimization_barrier((G, mass))
         return DenseFactor(G, inverse_mass(mass), shift, redundant=self._redundant)
 
-    def newton_factor(
-        self,
-        q: Array,
-        v: Array,
-        t: Array,
-        a: Array,
-        lam: Array,
-        step: StepWeights,
-        augment: Any = None,
-    ) -> DenseTangent:
+    def step_solver(self, level: Level, augment: Any = None) -> FunctionSolver | None:
+        if self._sturdy or self._redundant or self._reaction_force is not None:
+            return None
+        return FunctionSolver(partial(self._step_blocks, level), augment)
+
+    def _step_blocks(self, level: Level, at: StepPoint, weights: StepWeights) -> DenseBlocks:
+        q, v, t, a, lam = at
+        reach, ratio = weights.reach, weights.ratio
+
         def motion(q: Array, v: Array) -> Array:
             inertia = self.momentum(q, a) - self.force(q, v, t)
             return inertia + self.constraint_force(q, t, lam)
 
-        stiffness = jacobian(lambda x: motion(x, v), q, short=True)
         damping = jacobian(lambda x: motion(q, x), v, short=True)
-        K = self.mass_matrix(q) + step.reach * (stiffness + step.ratio * damping)
-        return DenseTangent(K, self.jacobian(q, t), augment)
+        inertia = self.mass_matrix(q) + reach * ratio * damping
+        stiffness = jnp.zeros_like(damping)
+        if not weights.still:
+            stiffness = reach * jacobian(lambda x: motion(x, v), q, short=True)
+        G = there = self.jacobian(q, t)
+        share = speed = 1.0
+        if weights.end is not None:
+            (q, v, t), share, speed = weights.end[:3], weights.end.share, weights.end.speed
+            there = self.jacobian(q, t)
+        held = jax.eval_shape(self.constraint, q, t).shape[0]
+        by_velocity, place = speed * there, share * there
+        if level != "position" or held < len(G):
+            rate = jacobian(lambda x: self.constraint_rate(x, v, t), q, short=True)
+            rates = by_velocity + (share / ratio) * rate
+            rows = rates if level != "position" else jnp.concatenate([place[:held], rates[held:]])
+        else:
+            rows = place
+        blocks = DenseBlocks(inertia, stiffness, None, G, G, rows)
+        if level != "both":
+            return blocks
+        return blocks._replace(positions=place[:held], by_velocity=by_velocity)
 
     def coordinate_names(self, n: int) -> list[str]:
         return _names(self._coordinate_names, "coordinate", "q", n)

@@ -28,7 +28,9 @@ from .inventory import Inventory
 from .quantities import Quantity, find, names_of
 from .reaction_forces import seen_rows
 from .signals import Signal, signals_in
-from .tangent_blocks import StepWeights, force_diagonals
+from .step import Level
+from .tangent import MechanismSolver
+from .tangent_blocks import force_diagonals
 from .time_dependence import functions_of, is_timed, is_unannounced
 
 
@@ -301,37 +303,25 @@ class Mechanism(System):
     def matrix_sizes(
         self, q: Array, v: Array, t: Array, size: Literal["mean", "norm"]
     ) -> tuple[Array, Array, Array]:
-        if size == "norm" or not self.has_structure:
+        if size == "norm" or self.bodies.tangent is None:
             return super().matrix_sizes(q, v, t, size)
         mass, damping, stiffness = force_diagonals(self.bodies, q, v, t)
         mean = lambda x: jnp.mean(jnp.abs(x))  # noqa: E731
         return mean(mass), mean(damping), mean(stiffness)
 
-    @property
-    def has_structure(self) -> bool:
-        # the blocks of Newton's matrix have no place for forces that depend on multipliers, and
-        # dependent constraints need the whole matrix
-        structured = self.bodies.tangent is not None
-        return structured and not (self.bodies.seeing or self.redundant)
-
     def sturdier(self) -> Mechanism | None:
         tangent = self.bodies.tangent
-        if tangent is None or not (tangent.quick or tangent.alone):
+        if tangent is None or not tangent.alone:
             return None
-        safe = replace(tangent, alone=False, quick=False)
+        safe = replace(tangent, alone=False)
         return replace(self, bodies=replace(self.bodies, tangent=safe))
 
-    def newton_factor(
-        self,
-        q: Array,
-        v: Array,
-        t: Array,
-        a: Array,
-        lam: Array,
-        step: StepWeights,
-        augment: Any = None,
-    ) -> Any:
-        return self.bodies.newton_factor(q, v, t, lam, step, augment, self.redundant)
+    def step_solver(self, level: Level, augment: Any = None) -> MechanismSolver | None:
+        # the blocks have no place for forces that depend on multipliers of other joints, and
+        # dependent constraints need the whole matrix
+        if self.bodies.tangent is None or self.bodies.seeing or self.redundant:
+            return None
+        return MechanismSolver(self.bodies, level, augment, self.redundant)
 
     # -- System: beams ---------------------------------------------------------------------
 

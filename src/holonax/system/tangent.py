@@ -1,21 +1,17 @@
-"""Newton's matrix of an implicit step on the equations of motion, by blocks of bodies and joints.
+"""The solver of the linear equations of implicit steps of mechanisms, and what it plans ahead.
 
-With a displacement dx of the bodies (translation; rotation in body axes) and multipliers dl of the
-joints, both scaled by the step as the integrator says (`StepWeights`), it is
+The equations are those of `step.py`. What y and s do to the equations of motion is made of one
+block for each body and one for each pair of bodies that an element couples: a spring does, a
+revolute joint by its geometric stiffness; a spherical joint and the hinges of the plane do not.
+Where these are all, a body's block has its mass for the translations and a block of its own for
+the rotations.
 
-    [ K  G^T ] [dx]        K = M T^-1 + reach (dF/dx + ratio dF/dv T^-1)
-    [ C   0  ] [dl]        F = G^T lam - f,  C = derivative of the constraints
-
-with T the tangent map of the step's rotation vectors. K is made of one block for each body and one
-for each pair of bodies that an element couples: a spring does, a revolute joint by its geometric
-stiffness; a spherical joint and the hinges of the plane do not. Where these are all, a body's block
-has its mass for the translations and a block of its own for the rotations.
-
-There are two ways to solve with it. Where nothing couples bodies, each body is eliminated by
-itself, all at once, and what remains is a Schur complement over the joints. Else, and once the
-first way has failed its check, bodies and joints are eliminated together, a joint only after all of
-its bodies, with rho s G^T C added to K and s times the constraints, after Bauchau, Epple and
-Bottasso (2009), so that light bodies do no harm.
+There are three ways to solve. Where nothing couples bodies, each body is eliminated by itself, all
+at once, and what remains is a Schur complement over the joints. Few coupled bodies are gathered
+into one dense matrix. Else, and once another way has failed its check, bodies and joints are
+eliminated together on their graph, a joint only after all of its bodies, with rho s G^T C added to
+the bodies and s times the constraints, after Bauchau, Epple and Bottasso (2009), so that light
+bodies do no harm.
 """
 
 from __future__ import annotations
@@ -28,15 +24,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from ..linalg import DenseBlockLU
-from .base import Array
+from ..linalg import BlockCholesky
+from ..linalg.limits import COUPLED_ROWS
 from .blocks import BlockPlan
 from .dense import REJECTED
 from .dependence import force_dependence
 from .elements import Group
 from .frames import PlanarFrame
-from .tangent_blocks import Blocks, Coupling, moving_nodes, product, times
-from .tangent_solvers import EachBody, Together, joint_elimination, whole_elimination
+from .step import Level, StepPoint, StepSolver, StepWeights
+from .tangent_blocks import Coupling, moving_nodes, spun, step_blocks
+from .tangent_solvers import EachBody, joint_elimination, matrix_times
+from .tangent_whole import Gathered, Together, whole_elimination
 
 # Masses that differ more than this are not trusted to the elimination of each body by itself.
 _LIGHT = 1e-8
@@ -52,7 +50,8 @@ class TangentPlan(eqx.Module):
     crossings: Any = eqx.field(static=True)  # those of couplings
     alone: bool = eqx.field(static=True)  # whether bodies may be eliminated each by itself
     split: bool = eqx.field(static=True)  # whether translations have nothing but their mass
-    quick: bool = eqx.field(static=True, default=True)  # whether faster ways may be tried
+    few: bool = eqx.field(static=True)  # whether all blocks may be gathered into one matrix
+    quick: bool = eqx.field(static=True, default=True)  # whether the way was chosen by size
 
     @staticmethod
     def of(
@@ -67,17 +66,22 @@ class TangentPlan(eqx.Module):
         known = not isinstance(mass, Tracer)
         light = known and bool(np.min(mass) <= _LIGHT * np.max(mass))
         n = mass.shape[0]
-        together, ends, crossings = whole_elimination(joints, forces, couplings, plan, frame, n)
+        few = (n + plan.joints) * max(frame.dof, plan.size) <= COUPLED_ROWS
+        few = few and not isinstance(plan.solver, BlockCholesky)
+        together = ends = crossings = None
+        if not few:
+            together, ends, crossings = whole_elimination(joints, forces, couplings, plan, frame, n)
         alone = not couplings and not light
         groups = [*joints, *forces]
         return TangentPlan(
-            joint_elimination(plan, joints),
+            joint_elimination(plan),
             together,
             couplings,
             ends,
             crossings,
             alone,
             split=alone and all(_is_split(group, frame) for group in groups),
+            few=few,
         )
 
 
@@ -108,38 +112,50 @@ def _is_split(group: Group, frame: Any) -> bool:
     return True
 
 
-class TangentFactor:
-    """Newton's matrix of one set of bodies, factored."""
+class MechanismSolver(StepSolver):
+    """Solves the linear equations of steps of a mechanism by its structure."""
 
-    def __init__(self, bodies: Any, blocks: Blocks, inverse: Any, augment: Any, shift: bool):
-        self._bodies, self._blocks, self._inverse = bodies, blocks, inverse
+    def __init__(self, bodies: Any, level: Level, augment: Any, shift: bool):
+        self._bodies = bodies
+        self._level: Level = level
         plan = bodies.tangent
-        maker = EachBody if plan.alone and augment is None else Together
-        # few blocks are eliminated without what would couple them further, until that fails
-        usual = 0.0 if plan.quick and isinstance(plan.together, DenseBlockLU) else 1.0
-        self._factor = maker(bodies, blocks, usual if augment is None else augment, shift)
+        if plan.alone and augment is None:
+            self._way: Any = EachBody(bodies, level, shift)
+        elif plan.few:  # row exchanges do what rho is for
+            self._way = Gathered(bodies, level, shift)
+        else:
+            self._way = Together(bodies, level, 1.0 if augment is None else augment, shift)
 
-    def solve(self, motion: Array, constraints: Array) -> tuple[Array, Array]:
-        """(T^-1 dx, dl) for right-hand sides of the equations of motion and the constraints.
+    def prepare(self, at: StepPoint, weights: StepWeights) -> Any:
+        blocks = step_blocks(self._bodies, self._level, at, weights)
+        return self._way.prepare(blocks)
 
-        Not a number where the solution fails its check. A smaller error needs no refinement here:
-        the next iteration of Newton's method, whose right-hand side is exact, is one.
+    def solve(
+        self, factor: Any, motion: Any, constraints: Any, positions: Any, *, checked: bool = True
+    ) -> Any:
+        """See `StepSolver.solve`.
+
+        A smaller error than that of the check needs no refinement here: the next iteration of
+        Newton's method, whose right-hand side is exact, is one.
         """
-        dx, dl = self._factor.solve(motion, constraints)
-        dx = jnp.where(self._solves(motion, constraints, dx, dl), dx, jnp.nan)
-        return self._unturned(dx), dl
+        y, l, m = self._way.solve(factor, motion, constraints, positions)
+        blocks = factor[0]
+        if checked and not isinstance(self._way, Gathered) and not jnp.iscomplexobj(y):
+            fine = self._solves(blocks, (motion, constraints, positions), (y, l, m))
+            y = jnp.where(fine, y, jnp.nan)
+        return spun(self._bodies, blocks.back, y), l, m
 
-    def _solves(self, motion: Array, constraints: Array, dx: Array, dl: Array) -> Array:
+    def _solves(self, blocks: Any, sides: Any, found: Any) -> Any:
         """Whether little is left of the right-hand sides, relative to the largest terms."""
-        y, z = product(self._bodies, self._blocks, dx, dl)
-        pull = self._bodies.apply_transpose(self._blocks.gradients, dl, "all")
+        motion, constraints, positions = sides
+        y, l, _ = found
+        bodies = self._bodies
+        got = matrix_times(bodies, blocks, *found)
         big = lambda x: jnp.max(jnp.abs(x), initial=0.0)  # noqa: E731
-        first = big(motion - y) <= REJECTED * jnp.maximum(big(motion), big(pull))
-        second = big(constraints - z) <= REJECTED * jnp.maximum(big(constraints), big(dx))
-        return first & second
-
-    def _unturned(self, dx: Array) -> Array:
-        if not self._inverse.size:
-            return dx
-        x = dx.reshape(self._bodies.dof, self._bodies.n)
-        return jnp.concatenate([x[:3], times(self._inverse[..., 1:], x[3:])]).ravel()
+        pull = big(bodies.apply_transpose(blocks.pulls, l, "all"))
+        fine = big(motion - got[0]) <= REJECTED * jnp.maximum(big(motion), pull)
+        fine &= big(constraints - got[1]) <= REJECTED * jnp.maximum(big(constraints), big(y))
+        if positions is not None:
+            size = jnp.maximum(big(positions), big(y))
+            fine &= big(positions - got[2]) <= REJECTED * size
+        return fine

@@ -1,40 +1,43 @@
-"""The blocks of Newton's matrix of an implicit step; see `tangent.py`."""
+"""The blocks of the matrix of an implicit step; see `step.py` for its equations."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.lax import optimization_barrier
 
 from ..rotation import Vec3
-from ..rotation.quaternion import rotation_vector_rate_inverse
+from ..rotation.quaternion import rotation_vector_rate, rotation_vector_rate_inverse
 from .base import Array
 from .elements import Group, Scatter, take
 from .frames import PlanarFrame
-
-
-class StepWeights(NamedTuple):
-    """How an implicit step moves: a change da of the accelerations changes the increment of
-    position by reach * da and the velocity by ratio * reach * da; rows of velocity level are
-    multiplied by `dt`. `turn` is the increment of position (size of v) of the step."""
-
-    reach: Array
-    ratio: Array
-    dt: Array
-    turn: Array
+from .step import Level, StepEnd, StepPoint, StepWeights
 
 
 class Blocks(NamedTuple):
-    """The matrix: K of each body (dof, dof, n), or its rotations alone where translations have
-    nothing but their mass; coupling blocks of each pair of nodes of a group that has them (dof,
-    dof, elements); G and C of each group and node (rows, dof, elements)."""
+    """The matrix by blocks.
 
-    diagonal: Array
-    couplings: list[Array]
+    Of each body, or of its rotations alone where translations have nothing but their mass:
+    `inertia`, M + reach ratio F_v, and `stiffness`, reach F_x, (dof, dof, n). The same of each pair
+    of nodes of a group that couples them, (dof, dof, elements), None where there is nothing. Of
+    each group and node (rows, dof, elements): `pulls` B^T, `gradients` G, the rows of position
+    level, and those of velocity level by s and by y. `spin` is R, `back` takes y to an increment,
+    both (3, 3, n + 1) with the ground first; nothing in the plane.
+    """
+
+    inertia: Array
+    stiffness: Array | None
+    couplings: list[tuple[Array | None, Array | None]]
+    spin: Array
+    back: Array
+    pulls: list[list[Array]]
     gradients: list[list[Array]]
-    constraints: list[list[Array]]
+    positions: list[list[Array] | None]
+    by_velocity: list[list[Array] | None]
+    by_position: list[list[Array] | None]
 
 
 class Coupling(NamedTuple):
@@ -50,21 +53,22 @@ def moving_nodes(group: Group) -> list[int]:
     return [k for k, table in enumerate(group.nodes) if any(table)]
 
 
-def tangent_blocks(
-    bodies: Any, q: Array, v: Array, t: Array, lam: Array, weights: StepWeights
-) -> Blocks:
-    """All blocks of the matrix at (q, v, t, lam)."""
+def step_blocks(bodies: Any, level: Level, at: StepPoint, weights: StepWeights) -> Blocks:
+    """All blocks of the matrix at a point."""
+    q, v, t, _, lam = at
     n, dof, plan = bodies.n, bodies.dof, bodies.tangent
     frames = bodies.frames(q, v)
     groups = [*bodies.joints, *bodies.forces]
     parts = [*bodies.split(lam, "all"), *([()] * len(bodies.forces))]
-    inverse = inverse_turn(bodies, weights.turn)
     first = bodies.translations if plan.split else 0
     size = dof - first
     by_pose, by_velocity = jnp.zeros((size * size, n + 1)), None
     couplings = []
     for k, (group, part) in enumerate(zip(groups, parts, strict=True)):
         wanted = [(i, j) for g, i, j in plan.couplings if g == k]
+        if weights.still and group.rows:
+            couplings += [(None, None)] * len(wanted)
+            continue  # G^T lam does not move
         local = group.frames(frames)
         pose, velocity = group.force_derivatives(local, t, list(part), wanted, first)
         for i in moving_nodes(group):
@@ -74,31 +78,65 @@ def tangent_blocks(
                 change = scatter(velocity[i, i].reshape(size * size, group.n))
                 by_velocity = change if by_velocity is None else by_velocity + change
         for i, j in wanted:
-            block = pose[i, j]
+            damping = None
             if velocity is not None:
-                turned = _turned(velocity[i, j], take(inverse, group.nodes[j]))
-                block = block + weights.ratio * turned
-            couplings.append(weights.reach * block)
-    own = _inertia_blocks(bodies, v, weights)[first:, first:]
+                damping = weights.reach * weights.ratio * velocity[i, j]
+            couplings.append((damping, None if weights.still else weights.reach * pose[i, j]))
+    inertia = _inertia_blocks(bodies, v, weights.reach * weights.ratio)[first:, first:]
     if by_velocity is not None:
         change = by_velocity[:, 1:].reshape(size, size, n)
-        own = own + weights.reach * weights.ratio * change
-    own = _turned(own, inverse[..., 1:]) + weights.reach * by_pose[:, 1:].reshape(size, size, n)
+        inertia = inertia + weights.reach * weights.ratio * change
+    stiffness = None
+    if not weights.still:
+        stiffness = weights.reach * by_pose[:, 1:].reshape(size, size, n)
+    back, spin = _turns(bodies, weights)
     gradients = [g.jacobian(g.frames(frames), t) for g in bodies.joints]
-    own, couplings, gradients = optimization_barrier((own, couplings, gradients))
-    constraints = [
-        G if g.is_holonomic else _rate_blocks(g, frames, t, G, inverse, weights)
-        for g, G in zip(bodies.joints, gradients, strict=True)
-    ]
-    return Blocks(own, couplings, gradients, constraints)
+    inertia, stiffness, couplings, gradients = optimization_barrier(
+        (inertia, stiffness, couplings, gradients)
+    )
+    rows = _rows(bodies, level, at, weights, gradients, back)
+    return Blocks(inertia, stiffness, couplings, spin, back, gradients, gradients, *rows)
+
+
+def _rows(
+    bodies: Any, level: Level, at: StepPoint, weights: StepWeights, gradients: Any, back: Array
+) -> tuple[list[Any], list[Any], list[Any]]:
+    """The rows of position level, and those of velocity level by s and by y."""
+    end = weights.end
+    share, onward, speed = 1.0, None, 1.0
+    if end is None:
+        frames, t = bodies.frames(at.q, at.v), at.t
+    else:
+        frames, t, share, speed = bodies.frames(end.q, end.v), end.t, end.share, end.speed
+        gradients = [g.jacobian(g.frames(frames), t) for g in bodies.joints]
+        onward = _onward(bodies, end, back)
+    positions, by_velocity, by_position = [], [], []
+    for group, G in zip(bodies.joints, gradients, strict=True):
+
+        def moved(blocks: list[Array], group: Group = group) -> list[Array]:
+            """Blocks for changes of the end, for those of y."""
+            if end is None:
+                return blocks
+            pairs = zip(blocks, group.nodes, strict=True)
+            return [share * turned(x, take(onward, table)) for x, table in pairs]
+
+        held = group.is_holonomic and level != "velocity"
+        positions.append(moved(G) if held else None)
+        if level == "position" and group.is_holonomic:
+            by_velocity.append(None)
+            by_position.append(None)
+            continue
+        by_velocity.append(G if end is None else [speed * x for x in G])
+        change = moved(group.rate_by_pose(group.frames(frames), t))
+        by_position.append([x / weights.ratio for x in change])
+    return positions, by_velocity, by_position
 
 
 def force_diagonals(bodies: Any, q: Array, v: Array, t: Array) -> tuple[Array, Array, Array]:
     """The diagonals of M, df/dv and df/dq, each (dof, n)."""
     n, dof = bodies.n, bodies.dof
-    unit = StepWeights(jnp.ones(()), jnp.ones(()), jnp.ones(()), jnp.zeros_like(v))
-    inertia = _inertia_blocks(bodies, jnp.zeros_like(v), unit)
-    gyroscopic = _inertia_blocks(bodies, v, unit) - inertia
+    inertia = _inertia_blocks(bodies, jnp.zeros_like(v), 1.0)
+    gyroscopic = _inertia_blocks(bodies, v, 1.0) - inertia
     diagonal = lambda block: jnp.stack([block[k, k] for k in range(dof)])  # noqa: E731
     by_velocity, by_pose = diagonal(gyroscopic), jnp.zeros((dof, n))
     frames = bodies.frames(q, v)
@@ -112,8 +150,8 @@ def force_diagonals(bodies: Any, q: Array, v: Array, t: Array) -> tuple[Array, A
     return diagonal(inertia), by_velocity, by_pose
 
 
-def _inertia_blocks(bodies: Any, v: Array, weights: StepWeights) -> Array:
-    """M, and the derivative of the gyroscopic torque to the velocity times reach * ratio."""
+def _inertia_blocks(bodies: Any, v: Array, scale: Any) -> Array:
+    """M, and the derivative of the gyroscopic torque to the velocity times `scale`."""
     n, dof, d = bodies.n, bodies.dof, bodies.translations
     zero = jnp.zeros((n,))
     rows = [[zero] * dof for _ in range(dof)]
@@ -127,7 +165,6 @@ def _inertia_blocks(bodies: Any, v: Array, weights: StepWeights) -> Array:
     units = [[one if i == k else zero for i in range(3)] for k in range(3)]
     J = [bodies.apply_inertia(bodies.inertia, u) for u in units]  # columns
     spin = bodies.apply_inertia(bodies.inertia, list(w))
-    scale = weights.reach * weights.ratio
     for c in range(3):
         # d(w x J w) / dw_c = e_c x J w + w x J e_c
         e = units[c]
@@ -138,64 +175,94 @@ def _inertia_blocks(bodies: Any, v: Array, weights: StepWeights) -> Array:
     return jnp.stack([jnp.stack(row) for row in rows])
 
 
-def _rate_blocks(
-    group: Group, frames: Any, t: Array, gradient: Any, inverse: Any, weights: StepWeights
-) -> list[Array]:
-    """C of constraints of velocity level, for each node."""
-    by_pose = group.rate_by_pose(group.frames(frames), t)
-    out = []
-    for block, change, table in zip(gradient, by_pose, group.nodes, strict=True):
-        turned = _turned(block, take(inverse, table))
-        out.append(weights.dt * (change + weights.ratio * turned))
+def _turns(bodies: Any, weights: StepWeights) -> tuple[Array, Array]:
+    """(T^-1 of each body's rotation vector, R), T being the tangent map of rotation vectors."""
+    if bodies.frame is PlanarFrame:
+        none = jnp.zeros((0, 0, bodies.n + 1))
+        return none, none
+    rotations = lambda x: bodies.with_ground(x.reshape(-1, bodies.n)[3:])  # noqa: E731
+    turn = rotations(weights.turn)
+    if weights.still:  # y is the increment itself
+        one = jnp.broadcast_to(jnp.eye(3)[:, :, None], (3, 3, bodies.n + 1))
+        return one, one
+    rows = rotation_vector_rate_inverse(Vec3(*turn))
+    back = jnp.stack([jnp.stack(row) for row in rows])
+    if weights.rate is None:
+        return back, back
+    rate = Vec3(*rotations(weights.rate))
+
+    def change(along: Array) -> Array:
+        along = jnp.broadcast_to(along[:, None], turn.shape)
+        spun = lambda x: jnp.stack(list(rotation_vector_rate(Vec3(*x), rate)))  # noqa: E731
+        return jax.jvp(spun, (turn,), (along,))[1]
+
+    slope = jax.vmap(change, out_axes=1)(jnp.eye(3))  # of T rate to the rotation vector
+    one = jnp.eye(3)[:, :, None]
+    return back, one + turned(slope, back) / weights.ratio
+
+
+def _onward(bodies: Any, end: StepEnd, back: Array) -> Array:
+    """What takes y to a turn of the bodies at the end, (3, 3, n + 1)."""
+    if not back.size:
+        return back
+    turn = Vec3(*bodies.with_ground(end.turn.reshape(-1, bodies.n)[3:]))
+    one = jnp.ones((bodies.n + 1,))
+    unit = lambda c: Vec3(*(one if i == c else 0 * one for i in range(3)))  # noqa: E731
+    columns = [jnp.stack(list(rotation_vector_rate(turn, unit(c)))) for c in range(3)]
+    return turned(jnp.stack(columns, axis=1), back)
+
+
+def turned(block: Array, turn: Array) -> Array:
+    """A block (rows, columns, elements) times `turn` in its last three columns, the rotations."""
+    if not turn.size:
+        return block
+    at = block.shape[1] - 3
+    last = [sum(block[:, at + k] * turn[k, c] for k in range(3)) for c in range(3)]
+    return jnp.concatenate([block[:, :at], jnp.stack(last, axis=1)], axis=1)
+
+
+def spun(bodies: Any, spin: Array, x: Array) -> Array:
+    """R x, or T^-1 x, of a vector of all bodies, flattened."""
+    if not spin.size:
+        return x
+    rows = x.reshape(bodies.dof, bodies.n)
+    return jnp.concatenate([rows[:3], times(spin[..., 1:], rows[3:])]).ravel()
+
+
+def own_blocks(blocks: Blocks) -> Array:
+    """What y does to the equations of motion of its body."""
+    own = turned(blocks.inertia, blocks.spin[..., 1:])
+    return own if blocks.stiffness is None else own + blocks.stiffness
+
+
+def rate_rows(bodies: Any, blocks: Blocks) -> list[list[Array] | None]:
+    """The rows of velocity level by y, s being R y."""
+    out: list[list[Array] | None] = []
+    for group, speed, place in zip(
+        bodies.joints, blocks.by_velocity, blocks.by_position, strict=True
+    ):
+        if speed is None or place is None:
+            out.append(None)
+            continue
+        triples = zip(speed, place, group.nodes, strict=True)
+        out.append([turned(x, take(blocks.spin, table)) + y for x, y, table in triples])
     return out
 
 
-def inverse_turn(bodies: Any, turn: Array) -> Array:
-    """T^-1 of each body's rotation vector, (3, 3, n + 1) with the ground first; nothing in the
-    plane."""
-    if bodies.frame is PlanarFrame:
-        return jnp.zeros((0, 0, bodies.n + 1))
-    turns = bodies.with_ground(turn.reshape(-1, bodies.n)[3:])
-    rows = rotation_vector_rate_inverse(Vec3(*turns))
-    return jnp.stack([jnp.stack(row) for row in rows])
-
-
-def _turned(block: Array, inverse: Array) -> Array:
-    """A block (rows, columns, elements) times T^-1 in its last three columns, the rotations."""
-    if not inverse.size:
-        return block
-    at = block.shape[1] - 3
-    turned = [sum(block[:, at + k] * inverse[k, c] for k in range(3)) for c in range(3)]
-    return jnp.concatenate([block[:, :at], jnp.stack(turned, axis=1)], axis=1)
-
-
-def whole(bodies: Any, diagonal: Array) -> Array:
-    """The bodies' blocks with all rows and columns."""
-    first = bodies.dof - len(diagonal)
-    mass = np.eye(first)[:, :, None] * bodies.mass
-    lower = jnp.pad(diagonal, ((0, 0), (first, 0), (0, 0)))
-    return jnp.concatenate([jnp.pad(mass, ((0, 0), (0, len(diagonal)), (0, 0))), lower])
+def whole(bodies: Any, block: Array, translation: Any = None) -> Array:
+    """Blocks of bodies with all rows and columns: where they are those of rotations alone, with the
+    mass for translations, or another number."""
+    first = bodies.dof - len(block)
+    own = bodies.mass if translation is None else jnp.full((bodies.n,), translation)
+    lower = jnp.pad(block, ((0, 0), (first, 0), (0, 0)))
+    upper = np.eye(first)[:, :, None] * own
+    return jnp.concatenate([jnp.pad(upper, ((0, 0), (0, len(block)), (0, 0))), lower])
 
 
 def by_body(bodies: Any, mass: Array, block: Array, x: Array) -> Array:
     """Blocks of bodies, or masses and blocks of rotations, times x of shape (dof, n)."""
     first = bodies.dof - len(block)
     return jnp.concatenate([mass * x[:first], times(block, x[first:])])
-
-
-def product(bodies: Any, blocks: Blocks, dx: Array, dl: Array) -> tuple[Array, Array]:
-    """The matrix times (dx, dl), both flattened."""
-    dof, n, plan = bodies.dof, bodies.n, bodies.tangent
-    x = dx.reshape(dof, n)
-    y = by_body(bodies, bodies.mass, blocks.diagonal, x)
-    wide = bodies.with_ground(x)
-    groups = [*bodies.joints, *bodies.forces]
-    for (k, i, j), block in zip(plan.couplings, blocks.couplings, strict=True):
-        table = groups[k].nodes
-        local = times(block, take(wide, table[j]))
-        y = y + Scatter.plan(table[i], n + 1, ground=True)(local)[:, 1:]
-    y = y.ravel() + bodies.apply_transpose(blocks.gradients, dl, "all")
-    return y, bodies.apply(blocks.constraints, dx, "all")
 
 
 def times(block: Array, x: Array) -> Array:

@@ -1,50 +1,184 @@
-"""Two ways to solve with Newton's matrix of an implicit step; see `tangent.py`."""
+"""Each body eliminated by itself, then the joints: a solver for steps where nothing couples bodies.
+
+See `tangent.py`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax.lax import optimization_barrier
 
-from ..linalg import BlockCholesky, BlockLU, DenseBlockLU, lu, lu_solve, minimum_degree
+from ..linalg import BlockCholesky, BlockLU, lu, lu_solve, minimum_degree
+from ..linalg.limits import UNROLLED_ROWS
 from .base import Array
 from .blocks import BlockPlan
-from .elements import Group, Indices, Scatter, take
-from .tangent_blocks import Blocks, Coupling, by_body, whole
+from .elements import Indices, Scatter, take
+from .step import Level
+from .tangent_blocks import (
+    Blocks,
+    by_body,
+    own_blocks,
+    rate_rows,
+    spun,
+    times,
+)
 
-# Up to this many rows of bodies and joints together are gathered into one dense matrix.
-DENSE_BLOCKS = 72
-_PROXIMAL = 1e-10  # relative size of what is added for dependent constraints
+PROXIMAL = 1e-10  # relative size of what is added for dependent constraints
+
+
+class Rows(NamedTuple):
+    """The constraint rows of all joints, those of lam and, at both levels, those of mu below them.
+
+    `filler` (rows, joints) is one for rows of the padding.
+    """
+
+    level: Level
+    of_lam: int  # rows of lam of a joint
+    filler: np.ndarray
+
+    @staticmethod
+    def of(bodies: Any, level: Level) -> Rows:
+        """Of the joints of these bodies."""
+        plan, groups = bodies.plans["all"], bodies.groups("all")
+        filler = plan.filler(groups)
+        filler = np.zeros((plan.size, plan.joints)) if filler is None else filler
+        if level == "both":
+            held = np.concatenate([np.full(g.n, g.is_holonomic) for g in groups] or [[]])
+            filler = np.concatenate([filler, np.where(held, filler, 1.0)])
+        return Rows(level, plan.size, filler)
+
+    def wide(self, bodies: Any, constraints: Array, positions: Array | None) -> Array:
+        """Right-hand sides as (rows, joints)."""
+        plan, groups = bodies.plans["all"], bodies.groups("all")
+        upper = plan.padded(groups, bodies.split(constraints, "all"))
+        if self.level != "both":
+            return upper
+        assert positions is not None
+        rest = constraints.shape[0] - positions.shape[0]
+        held = jnp.concatenate([positions, jnp.zeros((rest,), positions.dtype)])
+        return jnp.concatenate([upper, plan.padded(groups, bodies.split(held, "all"))])
+
+    def narrow(self, bodies: Any, x: Array) -> tuple[Array, Array | None]:
+        """(l, m) from (rows, joints)."""
+        plan, groups = bodies.plans["all"], bodies.groups("all")
+        lam = plan.unpadded(groups, x[: self.of_lam])
+        if self.level != "both":
+            return lam, None
+        held = [g for g in groups if g.is_holonomic]
+        return lam, plan.unpadded(held, x[self.of_lam :]) if held else lam[:0]
+
+
+def ends(bodies: Any, local: Sequence[list[Array] | None]) -> list[Array]:
+    """Blocks of all joints at each node, (rows, dof, joints); zero where there are none."""
+    plan, groups, dof = bodies.plans["all"], bodies.groups("all"), bodies.dof
+    full = [
+        [jnp.zeros((g.rows, dof, g.n))] * len(g.nodes) if x is None else x
+        for g, x in zip(groups, local, strict=True)
+    ]
+    return [plan.ends(groups, full, k, dof) for k in range(len(plan.nodes))]
+
+
+def lam_rows(bodies: Any, blocks: Blocks, level: Level) -> list[list[Array] | None]:
+    """The constraint rows that go with lam, by y."""
+    rates = rate_rows(bodies, blocks)
+    if level != "position":
+        return rates
+    return [x if y is None else y for x, y in zip(blocks.positions, rates, strict=True)]
+
+
+def applied(bodies: Any, local: Sequence[list[Array] | None], x: Array) -> Array:
+    """Rows of all groups times a vector, those that are missing zero."""
+    full = [
+        [jnp.zeros((g.rows, bodies.dof, g.n))] * len(g.nodes) if y is None else y
+        for g, y in zip(bodies.joints, local, strict=True)
+    ]
+    return bodies.apply(full, x, "all")
+
+
+def padded_mu(m: Array, like: Array) -> Array:
+    """Multipliers of the position as ones of all rows."""
+    return jnp.concatenate([m, jnp.zeros((like.shape[0] - m.shape[0],), m.dtype)])
 
 
 class EachBody:
-    """Each body eliminated by itself, then the joints: S = C K^-1 G^T."""
+    """Each body eliminated by itself, then the joints.
 
-    def __init__(self, bodies: Any, blocks: Blocks, augment: Any, shift: bool):
-        self._bodies, self._blocks = bodies, blocks
-        self._mass = 1 / bodies.mass
-        self._inverse = _inverses(blocks.diagonal)
+    With W = (N R + Q)^-1 of the bodies, what is left for the multipliers is
+
+        [ C1 W B   C1 W N G^T - G s-rows ] [l]
+        [ C2 W B   C2 W N G^T            ] [m]
+
+    C1 and C2 being the rows of lam and of mu by y.
+    """
+
+    def __init__(self, bodies: Any, level: Level, shift: bool):
+        self._bodies, self._shift = bodies, shift
+        self._level: Level = level
         self._plan = bodies.tangent.schur
-        if self._plan is not None:
-            self._factor = self._plan.factor(bodies, blocks, self._mass, self._inverse, shift)
+        self._rows = Rows.of(bodies, level) if self._plan is not None else None
 
-    def _weigh(self, force: Array) -> Array:
-        x = force.reshape(self._bodies.dof, self._bodies.n)
-        return by_body(self._bodies, self._mass, self._inverse, x).ravel()
-
-    def solve(self, motion: Array, constraints: Array) -> tuple[Array, Array]:
-        bodies, blocks = self._bodies, self._blocks
-        free = self._weigh(motion)
+    def prepare(self, blocks: Blocks) -> Any:
+        bodies, level = self._bodies, self._level
+        inverse = _inverses(own_blocks(blocks))
         if self._plan is None:
-            return free, constraints
-        residual = bodies.apply(blocks.constraints, free, "all") - constraints
-        dl = self._plan.solve(self._factor, bodies, residual)
-        return free - self._weigh(bodies.apply_transpose(blocks.gradients, dl, "all")), dl
+            return blocks, inverse, None, None
+        first = lam_rows(bodies, blocks, level)
+        C, B = ends(bodies, first), ends(bodies, blocks.pulls)
+        less = None
+        if level == "both":
+            G = B if blocks.pulls is blocks.gradients else ends(bodies, blocks.gradients)
+            second = ends(bodies, blocks.positions)
+            C = [jnp.concatenate(pair) for pair in zip(C, second, strict=True)]
+            heavy = self._weighed(G, bodies.mass, blocks.inertia)
+            B = [jnp.concatenate(pair) for pair in zip(B, heavy, strict=True)]
+            # the ground does not move
+            moving = [(table.array() > 0).astype(float) for table in bodies.plans["all"].nodes]
+            free = [x * g for x, g in zip(moving, G, strict=True)]
+            less = ends(bodies, blocks.by_velocity), free
+        C, W = optimization_barrier((C, self._weighed(B, 1 / bodies.mass, inverse)))
+        factor = self._plan.factor(self._rows, C, W, less, self._shift)
+        return blocks, inverse, first, factor
+
+    def _weighed(self, blocks: list[Array], mass: Array, block: Array) -> list[Array]:
+        """Blocks of bodies times those of the ends of joints, transposed as these."""
+        bodies, plan = self._bodies, self._bodies.plans["all"]
+        wide, light = bodies.with_ground(block), bodies.with_ground(mass)
+        first, size = bodies.dof - len(block), len(block)
+        out = []
+        for end, table in zip(blocks, plan.nodes, strict=True):
+            W, m = take(wide, table), take(light, table)
+            moved = [m * end[:, c] for c in range(first)]
+            turned = [sum(W[c, d] * end[:, first + d] for d in range(size)) for c in range(size)]
+            out.append(jnp.stack([*moved, *turned], axis=1))
+        return out
+
+    def _times(self, mass: Array, block: Array, x: Array) -> Array:
+        shape = self._bodies.dof, self._bodies.n
+        return by_body(self._bodies, mass, block, x.reshape(shape)).ravel()
+
+    def solve(self, factor: Any, motion: Array, constraints: Array, positions: Any) -> Any:
+        bodies = self._bodies
+        blocks, inverse, first, joints = factor
+        light = 1 / bodies.mass
+        free = self._times(light, inverse, motion)
+        if self._plan is None:
+            return free, constraints, positions
+        missing = applied(bodies, first, free) - constraints
+        below = None
+        if positions is not None:
+            below = applied(bodies, blocks.positions, free)[: positions.shape[0]] - positions
+        l, m = self._plan.solve(joints, bodies, self._rows, missing, below)
+        pull = bodies.apply_transpose(blocks.pulls, l, "all")
+        if m is not None:
+            spread = bodies.apply_transpose(blocks.gradients, padded_mu(m, l), "all")
+            pull = pull + self._times(bodies.mass, blocks.inertia, spread)
+        return free - self._times(light, inverse, pull), l, m
 
 
 def _inverses(A: Array) -> Array:
@@ -67,220 +201,118 @@ class _SchurPlan(eqx.Module):
 
     solver: Any  # BlockLU, or None where the matrix is gathered and factored dense
     plan: BlockPlan
-    entries: Indices = eqx.field(static=True)
-    rows: Indices = eqx.field(static=True)
+    order: Indices = eqx.field(static=True)
 
-    def factor(self, bodies: Any, blocks: Blocks, mass: Array, inverse: Array, shift: bool) -> Any:
-        """Factor C K^-1 G^T for the inverses of the bodies' masses and blocks."""
-        plan, dof, groups = self.plan, bodies.dof, bodies.groups("all")
-        wide, light = bodies.with_ground(inverse), bodies.with_ground(mass)
-        first, size = dof - len(inverse), len(inverse)
-        gradients = [plan.ends(groups, blocks.gradients, k, dof) for k in range(len(plan.nodes))]
-        if all(c is g for c, g in zip(blocks.constraints, blocks.gradients, strict=True)):
-            constraints = gradients
-        else:
-            constraints = [
-                plan.ends(groups, blocks.constraints, k, dof) for k in range(len(plan.nodes))
-            ]
-        weighed = []
-        for block, table in zip(gradients, plan.nodes, strict=True):
-            W, m = take(wide, table), take(light, table)
-            moved = [m * block[:, c] for c in range(first)]
-            turned = [sum(W[c, d] * block[:, first + d] for d in range(size)) for c in range(size)]
-            weighed.append(jnp.stack([*moved, *turned], axis=1))
-        constraints, weighed = optimization_barrier((constraints, weighed))
+    def factor(self, rows: Rows, C: list[Array], W: list[Array], less: Any, shift: bool) -> Any:
+        """Factor the sum of C W over the ends of joints at the same body, `less` a second sum in
+        the rows of lam and columns of mu."""
+        plan, size, count = self.plan, len(rows.filler), rows.of_lam
 
-        def product(a: Array, b: Array) -> Array:
-            return sum(a[:, None, c] * b[None, :, c] for c in range(dof))  # pyright: ignore
+        def product(a: Array, b: Array) -> Any:
+            return sum(a[:, None, c] * b[None, :, c] for c in range(a.shape[1]))
 
-        diagonal: Any = sum(product(a, b) for a, b in zip(constraints, weighed, strict=True))
-        filler = plan.filler(groups)
-        unit = np.eye(plan.size)[:, :, None]
-        if filler is not None:
-            diagonal = diagonal + unit * filler
+        def corner(block: Any) -> Array:
+            return jnp.pad(block, ((0, size - count), (count, 0), (0, 0)))
+
+        unit = np.eye(size)[:, :, None]
+        diagonal: Any = sum(product(a, b) for a, b in zip(C, W, strict=True))
+        if less is not None:
+            diagonal = diagonal - corner(sum(product(a, b) for a, b in zip(*less, strict=True)))
+        if rows.filler.any():
+            diagonal = diagonal + unit * rows.filler
         if shift:
-            diagonal = diagonal + _PROXIMAL * jnp.abs(diagonal) * unit
-        off = []
+            diagonal = diagonal + PROXIMAL * jnp.abs(diagonal) * unit
+        off = [jnp.zeros((size, size, 0), diagonal.dtype)] * 2
         if plan.edges:
-            C, W = jnp.concatenate(constraints, axis=-1), jnp.concatenate(weighed, axis=-1)
+            off = []
+            joined = [jnp.concatenate(x, axis=-1) for x in (C, W, *(less or ()))]
             for left, right in ((plan.left, plan.right), (plan.right, plan.left)):
-                block = product(take(C, left), take(W, right))
+                block = product(take(joined[0], left), take(joined[1], right))
+                if less is not None:
+                    block = block - corner(product(take(joined[2], left), take(joined[3], right)))
                 if len(plan.edge) > plan.edges:
                     block = Scatter.plan(plan.edge, plan.edges)(block)
                 off.append(block)
-        else:
-            off = [jnp.zeros((plan.size, plan.size, 0))] * 2
         diagonal, off = optimization_barrier((diagonal, off))
         if self.solver is not None:
-            return self.solver.factor(diagonal, *off)
+            return replace(self.solver, size=size).factor(diagonal, *off)
         flat = jnp.concatenate([diagonal.ravel(), *(x.ravel() for x in off), jnp.zeros((1,))])
-        m = len(self.rows)
-        return lu(optimization_barrier(take(flat, self.entries).reshape(m, m)), pivot=False)
+        entries, at = self._tables(rows)
+        m = len(at)
+        matrix = optimization_barrier(take(flat, entries).reshape(m, m))
+        return lu(matrix, pivot=m > UNROLLED_ROWS)
 
-    def solve(self, factor: Any, bodies: Any, residual: Array) -> Array:
-        """Multipliers for a residual of the constraints."""
-        plan, groups = self.plan, bodies.groups("all")
-        wide = plan.padded(groups, bodies.split(residual, "all"))
+    def solve(
+        self, factor: Any, bodies: Any, rows: Rows, residual: Array, below: Array | None
+    ) -> tuple[Array, Array | None]:
+        """Multipliers for residuals of the constraints."""
+        wide = rows.wide(bodies, residual, below)
+        size, joints = rows.filler.shape
         if self.solver is not None:
-            return plan.unpadded(groups, self.solver.solve(factor, wide))
-        x = lu_solve(factor, take(wide.ravel(), self.rows))
-        spread = Scatter.plan(self.rows, plan.size * plan.joints)(x)
-        return plan.unpadded(groups, spread.reshape(plan.size, plan.joints))
+            return rows.narrow(bodies, replace(self.solver, size=size).solve(factor, wide))
+        _, at = self._tables(rows)
+        x = lu_solve(factor, take(wide.ravel(), at))
+        spread = Scatter.plan(at, size * joints)(x)
+        return rows.narrow(bodies, spread.reshape(size, joints))
+
+    def _tables(self, rows: Rows) -> tuple[Indices, Indices]:
+        """Where each entry of the dense matrix is among those of the blocks, and where each of its
+        rows is in (rows, joints)."""
+        plan, size = self.plan, len(rows.filler)
+        J, E = plan.joints, plan.edges
+        pair = {e: (a % J, b % J) for e, a, b in zip(plan.edge, plan.left, plan.right, strict=True)}
+        where = {pair[e]: e for e in range(E)}
+        kept = [(r, j) for j in self.order for r in range(size) if not rows.filler[r, j]]
+        end = size * size * (J + 2 * E)
+
+        def index(a: tuple[int, int], b: tuple[int, int]) -> int:
+            (r, i), (s, j) = a, b
+            if i == j:
+                return (r * size + s) * J + i
+            if (i, j) in where:
+                return size * size * J + (r * size + s) * E + where[i, j]
+            if (j, i) in where:
+                return size * size * (J + E) + (r * size + s) * E + where[j, i]
+            return end
+
+        entries = Indices.of(index(a, b) for a in kept for b in kept)
+        return entries, Indices.of(r * J + j for r, j in kept)
 
 
-def joint_elimination(plan: BlockPlan, joints: Sequence[Group]) -> _SchurPlan | None:
+def joint_elimination(plan: BlockPlan) -> _SchurPlan | None:
     """The elimination of the joints after their bodies; None without joints."""
     if not plan.joints:
         return None
     J, E, size = plan.joints, plan.edges, plan.size
     pair = {e: (a % J, b % J) for e, a, b in zip(plan.edge, plan.left, plan.right, strict=True)}
     edges = np.array([pair[e] for e in range(E)], dtype=np.int64).reshape(-1, 2)
-    counts = [g.rows for g in joints for _ in range(g.n)]
-    order = minimum_degree(J, edges)[0].tolist()
-    rows = [(r, j) for j in order for r in range(counts[j])]
     if isinstance(plan.solver, BlockCholesky):
-        return _SchurPlan(BlockLU.plan(J, edges, size), plan, Indices(), Indices())
-    where = {(int(i), int(j)): e for e, (i, j) in enumerate(edges)}
-    end = size * size * (J + 2 * E)
-
-    def index(a: tuple[int, int], b: tuple[int, int]) -> int:
-        (r, i), (s, j) = a, b
-        if i == j:
-            return (r * size + s) * J + i
-        if (i, j) in where:
-            return size * size * J + (r * size + s) * E + where[i, j]
-        if (j, i) in where:
-            return size * size * (J + E) + (r * size + s) * E + where[j, i]
-        return end
-
-    entries = Indices.of(index(a, b) for a in rows for b in rows)
-    return _SchurPlan(None, plan, entries, Indices.of(r * J + j for r, j in rows))
+        return _SchurPlan(BlockLU.plan(J, edges, size), plan, Indices())
+    return _SchurPlan(None, plan, Indices.of(minimum_degree(J, edges)[0]))
 
 
-# -- bodies and joints together ----------------------------------------------------------------
-
-
-def whole_elimination(
-    joints: Sequence[Group],
-    forces: Sequence[Group],
-    couplings: Sequence[Coupling],
-    plan: BlockPlan,
-    frame: Any,
-    n: int,
-) -> tuple[Any, Any, Any]:
-    """The elimination of bodies and joints on one graph, and where their blocks go.
-
-    Blocks 0 ... n - 1 are the bodies, the joints follow. Edge (i, j) has i > j: of a joint and
-    its body, of two coupled bodies, and of two bodies of one joint, which rho G^T C couples.
-    """
-    edge_of: dict[tuple[int, int], int] = {}
-
-    def edge(i: int, j: int) -> int:
-        """Twice the number of the edge, and one if the block at (i, j) is the backward one."""
-        e = edge_of.setdefault((max(i, j), min(i, j)), len(edge_of))
-        return 2 * e + (i < j)
-
-    ends = []  # for each node of joints: edge of (joint, body), or -1
-    for bodies in plan.nodes:
-        ends.append([edge(n + k, b - 1) // 2 if b else -1 for k, b in enumerate(bodies)])
-    after: dict[int, set[int]] = {}
-    for bodies in plan.nodes:
-        for k, b in enumerate(bodies):
-            if b:
-                after.setdefault(n + k, set()).add(b - 1)
-    pairs = []  # of nodes of one joint, for rho G^T C
-    for a, b in combinations(range(len(plan.nodes)), 2):
-        both = zip(plan.nodes[a], plan.nodes[b], strict=True)
-        pairs.append(((a, b), [edge(i - 1, j - 1) if i and j and i != j else -1 for i, j in both]))
-    groups = [*joints, *forces]
-    crossings = []
-    for k, i, j in couplings:
-        tables = groups[k].nodes
-        both = zip(tables[i], tables[j], strict=True)
-        crossings.append([edge(a - 1, b - 1) if a and b and a != b else -1 for a, b in both])
-    edges = np.array(list(edge_of), dtype=np.int64).reshape(-1, 2)
-    size = max(frame.dof, plan.size)
-    small = (n + plan.joints) * size <= DENSE_BLOCKS and not isinstance(plan.solver, BlockCholesky)
-    solver = (DenseBlockLU if small else BlockLU).plan(n + plan.joints, edges, size, after)
-    return (
-        solver,
-        (tuple(Indices.of(x) for x in ends), tuple((p, Indices.of(x)) for p, x in pairs)),
-        tuple(Indices.of(x) for x in crossings),
-    )
-
-
-def _spread(values: Array, targets: Indices, count: int) -> Array:
-    """Sum values onto targets, those at -1 nowhere."""
-    shifted = Indices.of(x + 1 for x in targets)
-    return Scatter.plan(shifted, count + 1, ground=True)(values)[..., 1:]
-
-
-class Together:
-    """Bodies and joints eliminated on one graph, augmented."""
-
-    def __init__(self, bodies: Any, blocks: Blocks, augment: Any, shift: bool):
-        self._bodies, self._blocks = bodies, blocks
-        tangent = bodies.tangent
-        self._solver = solver = tangent.together
-        n, dof, size, E = bodies.n, bodies.dof, solver.size, solver.edge_count
-        plan: BlockPlan = bodies.plans["all"]
-        groups = bodies.groups("all")
-        self._scale = s = jnp.mean(bodies.mass)
-        self._augment = augment
-        pad = lambda x: jnp.pad(x, ((0, size - x.shape[0]), (0, size - x.shape[1]), (0, 0)))  # noqa: E731
-        own = whole(bodies, blocks.diagonal)
-        unit = np.eye(size)[:, :, None]
-        filled = unit * (np.arange(size) >= dof)[:, None, None]
-        both = jnp.zeros((size, size, 2 * E))  # interleaved: forward, backward
-        for table, block in zip(tangent.crossings, blocks.couplings, strict=True):
-            both = both + _spread(pad(block), table, 2 * E)
-        forward, backward = both[..., 0::2], both[..., 1::2]
-        if plan.joints:
-            G = [plan.ends(groups, blocks.gradients, k, dof) for k in range(len(plan.nodes))]
-            C = [plan.ends(groups, blocks.constraints, k, dof) for k in range(len(plan.nodes))]
-            ends, pairs = tangent.ends
-            for table, g, c in zip(ends, G, C, strict=True):
-                forward = forward + s * _spread(pad(c), table, E)
-                backward = backward + s * _spread(pad(jnp.swapaxes(g, 0, 1)), table, E)
-            outer = lambda g, c: sum(  # noqa: E731
-                g[r][:, None] * c[r][None] for r in range(plan.size)
-            )
-            for table, g, c in zip(plan.nodes, G, C, strict=True):
-                add = Scatter.plan(table, n + 1, ground=True)(jnp.asarray(outer(g, c)))[..., 1:]
-                own = own + augment * s * add
-            for (a, b), table in pairs:
-                both = _spread(pad(jnp.asarray(outer(G[a], C[b]))), table, 2 * E)
-                there = Indices.of(x ^ 1 if x >= 0 else x for x in table)
-                both = both + _spread(pad(jnp.asarray(outer(G[b], C[a]))), there, 2 * E)
-                forward = forward + augment * s * both[..., 0::2]
-                backward = backward + augment * s * both[..., 1::2]
-            filler = plan.filler(groups)
-            tail = jnp.zeros((plan.size, plan.joints)) if filler is None else filler
-            tail = jnp.pad(tail, ((0, size - len(tail)), (0, 0)), constant_values=1.0)
-            if shift:
-                tail = tail - (tail == 0) * _PROXIMAL * s
-            corner = jnp.eye(size)[:, :, None] * tail
-            filled = jnp.eye(size)[:, :, None] * (np.arange(size) >= dof)[:, None, None]
-            diagonal = jnp.concatenate([pad(own) + filled, corner], axis=-1)
-        else:
-            diagonal = (
-                pad(own) + jnp.eye(size)[:, :, None] * (np.arange(size) >= dof)[:, None, None]
-            )
-        blocks_of = optimization_barrier((diagonal, forward, backward))
-        self._factor = solver.factor(*blocks_of)
-
-    def solve(self, motion: Array, constraints: Array) -> tuple[Array, Array]:
-        bodies, blocks, s = self._bodies, self._blocks, self._scale
-        plan: BlockPlan = bodies.plans["all"]
-        groups, size = bodies.groups("all"), self._solver.size
-        pull = bodies.apply_transpose(blocks.gradients, constraints, "all")
-        upper = (motion + self._augment * s * pull).reshape(bodies.dof, bodies.n)
-        upper = jnp.pad(upper, ((0, size - bodies.dof), (0, 0)))
-        if not plan.joints:
-            x = self._solver.solve(self._factor, upper)
-            return x[: bodies.dof].ravel(), constraints
-        lower = plan.padded(groups, bodies.split(s * constraints, "all"))
-        lower = jnp.pad(lower, ((0, size - plan.size), (0, 0)))
-        x = self._solver.solve(self._factor, jnp.concatenate([upper, lower], axis=1))
-        dl = plan.unpadded(groups, x[: plan.size, bodies.n :])
-        return x[: bodies.dof, : bodies.n].ravel(), s * dl
+def matrix_times(
+    bodies: Any, blocks: Blocks, y: Array, l: Array, m: Array | None
+) -> tuple[Array, Array, Array | None]:
+    """The matrix times (y, l, m): motion, constraints of lam, positions of mu."""
+    dof, n = bodies.dof, bodies.n
+    s = spun(bodies, blocks.spin, y)
+    if m is not None:
+        s = s + bodies.apply_transpose(blocks.gradients, padded_mu(m, l), "all")
+    motion = by_body(bodies, bodies.mass, blocks.inertia, s.reshape(dof, n))
+    if blocks.stiffness is not None:
+        motion = motion + by_body(bodies, 0.0 * bodies.mass, blocks.stiffness, y.reshape(dof, n))
+    wide_s, wide_y = (bodies.with_ground(x.reshape(dof, n)) for x in (s, y))
+    groups = [*bodies.joints, *bodies.forces]
+    for (k, i, j), pair in zip(bodies.tangent.couplings, blocks.couplings, strict=True):
+        table = groups[k].nodes
+        scatter = Scatter.plan(table[i], n + 1, ground=True)
+        for block, wide in zip(pair, (wide_s, wide_y), strict=True):
+            if block is not None:
+                motion = motion + scatter(times(block, take(wide, table[j])))[:, 1:]
+    motion = motion.ravel() + bodies.apply_transpose(blocks.pulls, l, "all")
+    rates = applied(bodies, blocks.by_velocity, s) + applied(bodies, blocks.by_position, y)
+    held = applied(bodies, blocks.positions, y)
+    if m is None:
+        return motion, rates + held, None
+    return motion, rates, held[: m.shape[0]]

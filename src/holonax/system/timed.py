@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from .base import Array, ConstraintFactor, Metric, Rows, System
-from .tangent_blocks import StepWeights
+from .step import Level, StepPoint, StepSolver, StepWeights
 from .wrapped import WrappedSystem
 
 
@@ -82,21 +82,9 @@ class TimedSystem(WrappedSystem):
     ) -> tuple[Array, Array, Array]:
         return self.base.matrix_sizes(q, v, self.time(t), size)
 
-    def newton_factor(
-        self,
-        q: Array,
-        v: Array,
-        t: Array,
-        a: Array,
-        lam: Array,
-        step: StepWeights,
-        augment: Any = None,
-    ) -> Any:
-        return self.base.newton_factor(q, v, self.time(t), a, lam, step, augment)
-
-    @property
-    def has_structure(self) -> bool:
-        return self.base.has_structure
+    def step_solver(self, level: Level, augment: Any = None) -> StepSolver | None:
+        solver = self.base.step_solver(level, augment)
+        return None if solver is None else _TimedSolver(self, solver)
 
     def accelerations(self, q: Array, v: Array, t: Array) -> tuple[Array, Array]:
         return self.base.accelerations(q, v, self.time(t))
@@ -112,6 +100,24 @@ class TimedSystem(WrappedSystem):
     def frame_of(self, name: str, q: Array, v: Array) -> Any:
         """The frame of one body of a mechanism at a state."""
         return self.base.frame_of(name, q, v)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+class _TimedSolver(StepSolver):
+    """A solver that is given times as they are counted in a run."""
+
+    def __init__(self, system: TimedSystem, base: StepSolver):
+        self._system, self._base = system, base
+
+    def prepare(self, at: StepPoint, weights: StepWeights) -> Any:
+        time, end = self._system.time, weights.end
+        if end is not None:
+            weights = weights._replace(end=end._replace(t=time(end.t)))
+        return self._base.prepare(at._replace(t=time(at.t)), weights)
+
+    def solve(
+        self, factor: Any, motion: Any, constraints: Any, positions: Any, *, checked: bool = True
+    ) -> Any:
+        return self._base.solve(factor, motion, constraints, positions, checked=checked)
 
 
 def untimed(system: System, t: Array) -> tuple[Array, System]:

@@ -1,0 +1,27 @@
+"""How large is small: every size at which linear algebra is done another way.
+
+Three roads lead to the solution of the linear equations of a step, of consistent accelerations and
+of a projection:
+
+- *small*: unrolled, entry by entry or column by column, so that a compiler that takes arrays apart
+  into scalars sees the zeros;
+- *by blocks*: elimination over the graph of bodies and joints, linear in their number;
+- *dense*: one matrix with row exchanges, on request (``solver="dense"``) and where nothing is known
+  of the structure.
+"""
+
+# -- matrices that are factored unrolled (`small.py`) --
+ENTRIES = 6  # Cholesky, every entry its own variable
+COLUMNS = 40  # Cholesky, a rank-one update for each column
+EXCHANGED = 13  # LU with row exchanges, which have no structure
+PLAIN = 72  # LU without row exchanges
+PRODUCT = 32  # products with vectors
+
+# -- systems of bodies and joints --
+JOINT_ROWS = 24  # constraint rows up to which their Schur complement is one small matrix
+COUPLED_ROWS = 72  # rows of bodies and joints together, where bodies are coupled, likewise
+UNROLLED_ROWS = 32  # rows up to which such a matrix is eliminated unrolled, without exchanges
+
+# -- derivatives of functions (`jacobian.py`): columns that are computed side by side --
+AT_ONCE = 8
+AT_ONCE_IF_SHORT = 24  # of functions of few operations
