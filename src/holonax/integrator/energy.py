@@ -31,6 +31,7 @@ from ..system.discrete import (
 from ..system.timed import untimed
 from .implicit import ImplicitStep
 from .newton import NewtonCounts, Scaling
+from .stage import scaled
 
 
 class _EnergyStep(ImplicitStep):
@@ -46,7 +47,7 @@ class _EnergyStep(ImplicitStep):
     @staticmethod
     def _scaling(context: StepContext, start: Any, displacement: Array) -> Scaling | None:
         """As formulations do it; strains are of the size they should be."""
-        found = ImplicitStep._scaling(context, start[-2:], displacement)
+        found = scaled(context, displacement, displacement)
         if found is None or len(start) == 2:
             return found
         motion, force = found.rows[-2], found.columns[-2]
@@ -112,7 +113,9 @@ class EnergyPreserving(_EnergyStep):
             return *off, dynamic, _rows(args.system, args, path, v, t1)
 
         start = (*before, y0.a, y0.z)
-        (*_, a, z), solved, counts, condition = self._solve(residual, start, args, h * h / 2)
+        (*_, a, z), solved, counts, condition = self._solve(
+            residual, start, args, self._scaling(args, start, h * h / 2)
+        )
         q = args.system.normalize(args.system.retract(y0.q, h * (y0.v + 0.5 * h * a)))
         y1 = FullState(q, y0.v + h * a, a, z, condition)
         return y1, None, {"y0": y0, "y1": y1}, solver_state + counts, solved
@@ -183,7 +186,9 @@ class EnergyDecaying(_EnergyStep):
 
         nothing = [jnp.zeros_like(e) for e in before]
         start = (*before, *nothing, jnp.zeros_like(y0.a), y0.a, y0.z) if kinds else (y0.a, y0.z)
-        found, solved, counts, condition = self._solve(residual, start, args, h * h / 2)
+        found, solved, counts, condition = self._solve(
+            residual, start, args, self._scaling(args, start, h * h / 2)
+        )
         vf, vj = velocities(found)
         q = args.system.normalize(args.system.retract(y0.q, 0.5 * h * (vf + vj)))
         factor = args.system.factor(q, t1)
