@@ -335,3 +335,15 @@ def test_the_code_of_the_page_on_it_runs(tmp_path, monkeypatch):
     for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
         exec(compile(block, page.name, "exec"), names)
     assert names["result"].success and (tmp_path / "motion.html").stat().st_size > 10_000
+
+
+def test_a_beam_is_drawn_through_its_nodes(tmp_path):
+    model = hx.Model(gravity=(0.0, 0.0, -9.81))
+    section = hx.Section.rectangle(0.02, 0.004, E=7e10, G=2.6e10, density=2700)
+    model.beam("beam", (0, 0, 0), (0.8, 0, 0), section=section, elements=3)
+    model.fixed("root", "ground", "beam.start")
+    options = {"formulation": hx.Index3(), "integrator": hx.GeneralizedAlpha(0.8)}
+    result = model.simulate(0.05, dt=0.005, **options)
+    (beam,) = scene(result)["beams"]
+    assert beam["nodes"] == [0, 1, 2, 3] and beam["largest"] > 0.0
+    assert hx.animate(result, tmp_path / "beam.gif").exists()

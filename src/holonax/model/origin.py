@@ -68,8 +68,10 @@ class Origin:
     def parts(self, numbers: Any) -> Inventory:
         """What there is to be drawn, with these numbers of the mechanism."""
         model = self._with(numbers)
-        shapes = {name: model[name].shape or () for name in model._bodies}
+        # nodes of beams are bodies without a record, elements of beams forces without a shape
+        shapes = {x: getattr(model.items.get(x), "shape", None) or () for x in model._bodies}
         joints, forces = ([*x.values()] for x in (model._joints, model._forces))
+        forces = [x for x in forces if not x.part]
         both = [*((x, True) for x in joints), *((x, False) for x in forces)]
         return Inventory(shapes, tuple(_part(x, is_joint) for x, is_joint in both))
 

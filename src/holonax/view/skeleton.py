@@ -316,6 +316,10 @@ def _joints(
                 rods.append(np.stack([a, b], axis=1)[:, None])
         if part.type in _HELD:
             fixed += [path[:1] for name, path in ((first, a), (second, b)) if name == "ground"]
+    for beam in system.beams:
+        nodes = system.bodies.names[beam.first : beam.first + beam.nodes]
+        path = np.stack([bodies.path(name, np.zeros(d)) for name in nodes], axis=1)
+        rods.append(np.stack([path[:, :-1], path[:, 1:]], axis=2))
     return np.concatenate(rods, axis=1), np.concatenate(pins, axis=1), np.concatenate(fixed)
 
 

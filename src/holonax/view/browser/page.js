@@ -61,7 +61,7 @@ function drawBeams(matrices) {
     const n = beam.nodes.length - 1, values = motion.between(motion.colours[i], n, state.t);
     for (let k = 0; k < n; k++) {
       const [a, b] = [beam.nodes[k], beam.nodes[k + 1]].map((j) => M.point(matrices[j], [0, 0, 0]));
-      const colour = beam.largest > 0 ? heat(values[k] / beam.largest) : [0.5, 0.6, 0.75];
+      const colour = beam.largest > 0 ? heat((2 * values[k]) / beam.largest - 1) : [0.5, 0.6, 0.75];
       drawing.bar(a, b, beam.radius, colour);
       if (k) drawing.ball(a, beam.radius, colour);
     }
@@ -278,7 +278,7 @@ function controls() {
     bar.className = "bar";
     bar.style.background = "linear-gradient(90deg, rgb(38,89,217), rgb(235,235,235), rgb(217,51,38))";
     const largest = Math.max(...scene.beams.map((beam) => beam.largest));
-    $("legend").append(`${scene.beams[0].shows} −${largest.toPrecision(2)}`, bar, `+${largest.toPrecision(2)}`);
+    $("legend").append(`${scene.beams[0].shows} 0`, bar, `${largest.toPrecision(2)}`);
   }
   document.addEventListener("keydown", (event) => {
     if (["INPUT", "SELECT"].includes(event.target.tagName) && event.target.type !== "range") return;

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...result.along import beam_motion
 from ...result.result import Result
 from ...system.mechanism import Mechanism
 from ..skeleton import Traces, skeleton
@@ -55,7 +56,7 @@ def scene(
         "bodies": bodies,
         "ground": [*_ground(system), *(p for x in links for i, p in (x["a"], x["b"]) if i < 0)],
         "links": links,
-        "beams": [],
+        "beams": _beams(frames, size),
         "joints": _joints(system),
         "arrows": arrows,
         "largest": max((x["largest"] for x in arrows), default=0.0),
@@ -77,7 +78,10 @@ def _speed(duration: float) -> float:
 
 def _body(frames: Frames, i: int, name: str, size: float) -> dict[str, Any]:
     system = frames.system
-    parts, bounds = body_parts(system, i, size)
+    if any(beam.first <= i < beam.first + beam.nodes for beam in system.beams):
+        parts, bounds = [], [np.zeros(3)]  # a node: the beam is drawn through it
+    else:
+        parts, bounds = body_parts(system, i, size)
     # planar bodies lie one above the other, so that each can be seen
     height = 0.02 * size * (i % 6) if system.is_planar else 0.0
     return {
@@ -88,6 +92,25 @@ def _body(frames: Frames, i: int, name: str, size: float) -> dict[str, Any]:
         "middle": bounds[0].tolist(),
         "corners": [p.tolist() for p in bounds],
     }
+
+
+def _beams(frames: Frames, size: float) -> list[dict[str, Any]]:
+    """Beams through their nodes, coloured by how much they are bent."""
+    out = []
+    for beam in frames.system.beams:
+        strain = beam_motion(frames.system, beam.name, frames.q, frames.v).strain
+        bent = np.linalg.norm(strain[..., 4:], axis=-1)
+        out.append(
+            {
+                "name": beam.name,
+                "nodes": list(range(beam.first, beam.first + beam.nodes)),
+                "radius": 0.008 * size,
+                "shows": "curvature [1/m]",
+                "values": encoded(bent),
+                "largest": float(np.max(bent, initial=0.0)),
+            }
+        )
+    return out
 
 
 def _joints(system: Mechanism) -> list[dict[str, Any]]:
