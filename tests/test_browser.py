@@ -13,8 +13,8 @@ import pytest
 
 import holonax as hx
 from browser import CHROMIUM, Browser
+from holonax.view.browser.contents import scene
 from holonax.view.browser.parts import quaternion, shortest_turn
-from holonax.view.browser.stage import scene
 from holonax.view.meshes import read_mesh
 
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")

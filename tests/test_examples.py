@@ -384,7 +384,7 @@ WHEELSET_V += [-0.13633468454173e-1, -0.24421377661131]
 WHEELSET_LAM = np.array([-0.10124044903201e-1, -0.56285630573753e-2])
 
 
-def test_the_wheelset_arrives_where_the_test_set_says():
+def test_wheelset_arrives_where_the_test_set_says():
     # its solution was computed to 1e-9 in each step, and is 2e-6 from what smaller ones lead to;
     # y, which its index-2 equations let drift, 5e-6
     system, start = ready.wheelset()

@@ -76,7 +76,7 @@ CASES = {
     ),
     "singular, implicit": (
         foldable,
-        {"dt": 1e-3, "formulation": hx.GGL(), "integrator": hx.BDF(2)},
+        {"dt": 1e-3, "formulation": hx.GGL(), "integrator": hx.RadauIIA(2)},
         "singular",
         ["pin", "dependent"],
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .._numbers import finite_number
 from ..model import Model, Section
 from .describing import Options, described
 
@@ -13,6 +14,7 @@ def whirling_rod(elements: int = 8, modulus: float = 5e9) -> tuple[Model, Option
     A flat of 20 x 10 mm, 1000 kg/m^3, with Young's `modulus` [Pa]: stiff for steps that resolve
     the whirling only. Data of our own.
     """
+    modulus = finite_number("whirling_rod", "modulus", modulus, positive=True)
     model = Model()
     section = Section.rectangle(0.02, 0.01, E=modulus, G=modulus / 2.6, density=1000.0)
     spin = (0.0, 1.0, 8.0)

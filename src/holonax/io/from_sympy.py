@@ -50,6 +50,10 @@ def from_sympy(
     coordinates = several(_OWNER, "q", q, "coordinates")
     if not coordinates:
         raise ValueError(f"{_OWNER}: q is empty. Give at least one coordinate.")
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise TypeError(
+            f"{_OWNER}: parameters={shown(parameters)} must be a dictionary from symbols to numbers."
+        )
     words = _Words(sympy, coordinates, velocities, time, dict(parameters or {}))
     T = words.function("kinetic", kinetic)
     V = words.function("potential", potential, without=words.v)
@@ -106,7 +110,9 @@ class _Words:
             )
         self.names = [x.func.__name__ if m else str(x) for x, m in zip(q, moving, strict=True)]
         if len(set(self.names)) < len(self.names):
-            raise ValueError(f"{_OWNER}: q names a coordinate twice: {listed(self.names)}.")
+            raise ValueError(
+                f"{_OWNER}: q names a coordinate twice: {listed(self.names)}. Give each once."
+            )
         if all(moving):
             times = {x.args for x in q}
             if len(times) > 1 or len(q[0].args) != 1:

@@ -4,14 +4,14 @@ from .block import BlockCholesky as BlockCholesky
 from .block import BlockFactor as BlockFactor
 from .block_lu import BlockLU as BlockLU
 from .block_lu import BlockLUFactor as BlockLUFactor
+from .complex_pairs import Pair as Pair
+from .complex_pairs import in_pairs as in_pairs
 from .elimination import Elimination as Elimination
 from .elimination import eliminate as eliminate
 from .elimination import minimum_degree as minimum_degree
 from .jacobian import jacobian as jacobian
 from .linearized import derivative as derivative
 from .linearized import linearized as linearized
-from .pairs import Pair as Pair
-from .pairs import in_pairs as in_pairs
 from .small import CholeskyFactor as CholeskyFactor
 from .small import LUFactor as LUFactor
 from .small import cholesky as cholesky

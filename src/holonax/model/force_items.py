@@ -446,7 +446,12 @@ class CustomForce(ForceItem):
             raise ModelError(
                 f"{self.owner}: a force that depends on reactions has no potential. Leave it out."
             )
-        names = (self.reactions,) if isinstance(self.reactions, str) else self.reactions
+        given = (self.reactions,) if isinstance(self.reactions, str) else self.reactions
+        if not isinstance(given, list | tuple):
+            raise ModelError(
+                f"{self.owner}: reactions={shown(given)} must be names of joints, such as ['A']."
+            )
+        names = tuple(given)
         unknown = [x for x in names if not isinstance(x, str) or x not in there.joints]
         if unknown:
             known = listed(there.joints) or "none yet"

@@ -186,8 +186,9 @@ class Model(AnalysisMethods):
             )
         name = self._new_name(item.noun, item.name)
         if isinstance(item, BodyItem):
-            self._check_kind(item, item.placed().kind)
-            self._bodies[name] = item.placed()
+            placed = item.placed()
+            self._check_kind(item, placed.kind)
+            self._bodies[name] = placed
         elif isinstance(item, beams.BeamItem):
             self._add_beam(item)
         elif isinstance(item, beams.LineLoad):

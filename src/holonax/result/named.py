@@ -205,6 +205,8 @@ def expanded(owner: str, result: Any, names: Any) -> list[str]:
     registry = result._named
     out: list[str] = []
     for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"{owner}: {shown(name)} is no name of a quantity. Give strings.")
         wanted = [name]
         if name not in registry.entries:
             own = [x for x in registry.entries if x.rpartition(".")[0] == name]

@@ -24,7 +24,8 @@ def inline(result: Result) -> str:
     if not isinstance(result.system, Mechanism):
         return ""
     try:
-        figures, agg = (require(f"matplotlib.{x}") for x in ("figure", "backends.backend_agg"))
+        figures = require("matplotlib.figure")
+        agg = require("matplotlib.backends.backend_agg")
     except ImportError:
         return ""
     picture = skeleton(result, np.array([0, result.t.size - 1]))

@@ -13,7 +13,7 @@ from ..._arguments import checked_call, folder
 from ...result.result import Result
 from ..drawable import check_drawn
 from ..skeleton import Traces
-from .stage import scene
+from .contents import scene
 
 _SCRIPTS = ("algebra.js", "meshes.js", "drawing.js", "motion.js", "page.js")
 

@@ -19,8 +19,8 @@ from ..._messages import listed, shown
 from ..._numbers import finite_number
 from ...result.result import Result
 from ..skeleton import Traces
+from .contents import scene
 from .page import written
-from .stage import scene
 
 _LONGEST = 100_000  # bytes of a request
 _HOSTS = ("127.0.0.1", "localhost")
