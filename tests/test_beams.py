@@ -225,6 +225,7 @@ def test_frequencies_of_a_clamped_beam():
 # -- loads along the beam, and what is refused -----------------------------------------------------
 
 
+@pytest.mark.slow
 def test_loads_along_the_beam_and_weight_against_a_boundary_value_solver():
     line = np.array([0.0, 40.0, -90.0])
     exact, _ = clamped_rod(
@@ -272,6 +273,7 @@ def test_what_is_wrong_with_a_beam_is_said_by_its_name_and_element(options, word
         assert word in str(error.value)
 
 
+@pytest.mark.slow
 def test_too_few_elements_for_a_load_are_named():
     rest = cantilever(8, torque=(0, 0, 40 * EI / LENGTH)).equilibrium()  # 5 rad for each element
     assert not rest.success

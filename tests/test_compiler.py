@@ -986,7 +986,7 @@ def test_random_programs_that_update_arrays_in_place(program, seed):
     assert_program_is_that_of_jax(program, seed, ["memory", "loops in memory"])
 
 
-@many(max_examples=15)
+@many(max_examples=5)
 @given(random_programs.programs(random_programs.LARGE), seeds)
 def test_random_programs_of_large_arrays(program, seed):
     assert_program_is_that_of_jax(program, seed, ["scalars", "loops"])

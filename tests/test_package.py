@@ -141,7 +141,12 @@ def test_what_is_required_is_imported():
     core = {name(x) for x in project["dependencies"]}
     optional = {k: {name(x) for x in xs} for k, xs in project["optional-dependencies"].items()}
     found = {"flatbuffers"}  # by jax.export
-    renamed = {"PIL": "pillow", "mpl_toolkits": "matplotlib", "jaxlib": "jax"}
+    renamed = {
+        "PIL": "pillow",
+        "mpl_toolkits": "matplotlib",
+        "contourpy": "matplotlib",
+        "jaxlib": "jax",
+    }
     for path in (*SOURCE.rglob("*.py"), *COMMAND.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):

@@ -52,7 +52,8 @@ def from_sympy(
         raise ValueError(f"{_OWNER}: q is empty. Give at least one coordinate.")
     if parameters is not None and not isinstance(parameters, Mapping):
         raise TypeError(
-            f"{_OWNER}: parameters={shown(parameters)} must be a dictionary from symbols to numbers."
+            f"{_OWNER}: parameters={shown(parameters)} must be a dictionary from symbols to "
+            "numbers."
         )
     words = _Words(sympy, coordinates, velocities, time, dict(parameters or {}))
     T = words.function("kinetic", kinetic)
