@@ -980,7 +980,7 @@ def test_random_programs(program, seed):
     assert_program_is_that_of_jax(program, seed, WAYS)
 
 
-@many(max_examples=120)
+@many(max_examples=60)
 @given(random_programs.programs(random_programs.UPDATES), seeds)
 def test_random_programs_that_update_arrays_in_place(program, seed):
     assert_program_is_that_of_jax(program, seed, ["memory", "loops in memory"])
