@@ -1,5 +1,6 @@
 """Pages: what they contain, and what a browser makes of them."""
 
+import base64
 import io
 import json
 import re
@@ -306,6 +307,17 @@ def test_what_a_page_asks_for_is_checked():
             assert words in _post(viewer.url + "run", text)["error"]
         said = _post(viewer.url + "run", b'{"B.at_a.0": 0.12}')
         assert said["bodies"][0]["name"] == "crank"
+
+
+def test_a_gain_of_a_function_has_a_slider():
+    model = slider_crank()
+    model.torque("motor", "crank", torque="u", parameters={"u": 0.5})
+    with hx.show(model, 0.1, dt=0.01, sliders={"motor.u": (0, 5)}, browser=False) as viewer:
+        said = _post(viewer.url + "run", b'{"motor.u": 3.0}')
+    expected = model.with_parameters({"motor.parameters": {"u": 3.0}}).simulate(0.1, dt=0.01)
+    power = next(x for x in said["quantities"] if x["name"] == "motor.power")
+    found = np.frombuffer(base64.b64decode(power["values"]), "<f8")
+    assert abs(found[-1] - expected.force("motor").power[-1]) < 1e-9
 
 
 def _post(url, data):

@@ -152,7 +152,7 @@ def test_what_is_wrong_is_said_with_its_column(text, column, reason):
 @pytest.mark.parametrize(
     "text",
     [
-        "__import__('os').system('touch /tmp/holonax-was-here')",
+        "__import__('os').system('touch holonax-was-here')",
         "().__class__.__bases__",
         "t.__class__",
         "lambda: 1",

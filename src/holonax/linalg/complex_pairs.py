@@ -79,7 +79,7 @@ def _equation(eqn: Any, values: list[Any]) -> Sequence[Any]:
     if name in _RULES:
         return [_RULES[name](eqn, *values)]
     if name not in _PARTWISE:
-        raise NotImplementedError(f"complex numbers in {name}")
+        raise TypeError(f"in_pairs: no rule for complex numbers in {name}; add one to _RULES.")
     parts = [
         _bound(eqn, [getattr(x, part) if _is_pair(x) else x for x in values])
         for part in ("re", "im")

@@ -10,7 +10,7 @@ import webbrowser
 from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -216,13 +216,33 @@ def _of_model(
 
 
 def _components(parameters: Mapping[str, Any]) -> dict[str, float]:
-    """Every number of the parameters by name; components of vectors are numbered."""
-    out: dict[str, float] = {}
-    for name, value in parameters.items():
-        if np.ndim(value) == 0:
-            out[name] = float(value)
-        else:
-            out.update({f"{name}.{k}": float(x) for k, x in enumerate(np.ravel(value))})
+    """Every number of the parameters by name; components of vectors are numbered, entries of a
+    function's parameters are named after it (``"motor.gain"``)."""
+    return {name: place.value for name, place in _places(parameters).items()}
+
+
+class _Place(NamedTuple):
+    """A number among parameters: which of them it is in, the entry of its dictionary, if it has
+    one, and the component, if it is a vector's."""
+
+    value: float
+    whole: str
+    entry: str | None
+    component: int | None
+
+
+def _places(parameters: Mapping[str, Any]) -> dict[str, _Place]:
+    out: dict[str, _Place] = {}
+    for whole, given in parameters.items():
+        entries = given.items() if isinstance(given, Mapping) else [(None, given)]
+        for entry, value in entries:
+            name = whole if entry is None else f"{whole.rpartition('.')[0]}.{entry}"
+            if isinstance(value, Mapping):
+                continue  # nested further than a slider reaches
+            for k, x in enumerate(np.ravel(np.asarray(value, dtype=float))):
+                single = np.ndim(value) == 0
+                place = _Place(float(x), whole, entry, None if single else k)
+                out[name if single else f"{name}.{k}"] = place
     return out
 
 
@@ -249,13 +269,15 @@ def _slider(name: Any, ends: Any, known: Mapping[str, Any]) -> dict[str, Any]:
 
 def _changes(parameters: Mapping[str, Any], values: Mapping[str, float]) -> dict[str, Any]:
     """The parameters that change, whole, from numbers of their components."""
+    places = _places(parameters)
     out: dict[str, Any] = {}
     for name, value in values.items():
-        if name in parameters:
-            out[name] = value
-            continue
-        whole, k = name.rsplit(".", 1)
-        changed = np.array(out.get(whole, parameters[whole]), dtype=float)
-        changed.reshape(-1)[int(k)] = value
-        out[whole] = changed
+        _, whole, entry, k = places[name]
+        old = out.get(whole, parameters[whole])
+        inner = old if entry is None else old[entry]
+        new: Any = value
+        if k is not None:
+            new = np.array(inner, dtype=float)
+            new.reshape(-1)[k] = value
+        out[whole] = new if entry is None else {**old, entry: new}
     return out
