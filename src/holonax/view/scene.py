@@ -166,7 +166,7 @@ def _draw_spatial(axes: Any, skeleton: Skeleton, trace_colours: Sequence[str]) -
         getattr(axes, f"set_{name}label")(f"{name} [m]")
         getattr(axes, f"{name}axis").set_major_locator(require("matplotlib.ticker").MaxNLocator(4))
         getattr(axes, f"{name}axis").set_pane_color("#f6f6f6")
-    axes.set_box_aspect(high - low, zoom=0.9)
+    axes.set_box_aspect(high - low, zoom=0.75)
     colours = _colours(skeleton)
     width = 3.5 if len(skeleton.strokes) < _MANY else 1.5
     axes.plot(*skeleton.fixed.T, "s", color=INK, markersize=6)
