@@ -16,5 +16,15 @@ def uncollected() -> Iterator[None]:
     try:
         yield
     finally:
-        if collecting:
-            gc.enable()
+        collect_again(collecting)
+
+
+def collect_again(collecting: bool) -> None:
+    """Search for garbage again, if it was searched for. What was made meanwhile counts as old, or
+    all of it would be looked through at once."""
+    if not collecting:
+        return
+    if not gc.get_freeze_count():
+        gc.freeze()
+        gc.unfreeze()
+    gc.enable()

@@ -23,6 +23,7 @@ gc.disable()
 import jax  # noqa: E402
 
 from ._cache import cache_folder, is_private, writable  # noqa: E402
+from ._collecting import collect_again  # noqa: E402
 
 _OPTION = "xla_cpu_small_while_loop_byte_threshold"
 _THRESHOLD = 10_000_000
@@ -107,8 +108,7 @@ def check_precision(owner: str) -> None:
 
 def imported() -> None:
     """What is to be done when all of holonax is there: garbage is collected again."""
-    if _COLLECTING:
-        gc.enable()
+    collect_again(_COLLECTING)
 
 
 def configure() -> None:
