@@ -117,6 +117,8 @@ class MechanismSolver(StepSolver):
 
     def __init__(self, bodies: Any, level: Level, augment: Any):
         self._bodies = bodies
+        if level == "both" and not bodies.joints:
+            level = "velocity"  # nothing moves positions, so that s follows from y
         self._level: Level = level
         plan = bodies.tangent
         if plan.alone and augment is None:
