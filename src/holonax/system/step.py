@@ -78,6 +78,11 @@ class StepWeights(NamedTuple):
 class StepSolver(abc.ABC):
     """One way to solve the linear equations of implicit steps; factor once, solve often."""
 
+    @property
+    def doubled(self) -> bool:
+        """Whether y and s are solved for side by side, which costs several times as much."""
+        return False
+
     @abc.abstractmethod
     def prepare(self, at: StepPoint, weights: StepWeights) -> Any:
         """The factored matrix, a pytree."""

@@ -128,6 +128,10 @@ class MechanismSolver(StepSolver):
         else:
             self._way = Together(bodies, level, 1.0 if augment is None else augment)
 
+    @property
+    def doubled(self) -> bool:
+        return self._level == "both" and isinstance(self._way, Together)
+
     def prepare(self, at: StepPoint, weights: StepWeights) -> Any:
         blocks = step_blocks(self._bodies, self._level, at, weights)
         return self._way.prepare(blocks)
