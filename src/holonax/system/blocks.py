@@ -39,7 +39,7 @@ class DenseSchur(eqx.Module):
         """For joints with the rows of `groups` and off-diagonal blocks at `edges`."""
         counts = _rows_of(groups)
         joints, count = len(counts), len(edges)
-        order = minimum_degree(joints, edges)[0].tolist()
+        order = minimum_degree(joints, edges, side_by_side=True)[0].tolist()
         rows = [(r, j) for j in order for r in range(counts[j])]
         at = {(int(i), int(j)): e for e, (i, j) in enumerate(edges)}
         offset, missing = size * size * joints, size * size * (joints + count)
