@@ -27,6 +27,7 @@ class ImplicitStep(Integrator):
     """
 
     accepts: ClassVar[tuple[str, ...]] = ("ode", "dae", "index3")
+    solves_equations: ClassVar[bool] = True
 
     tolerance: float = eqx.field(static=True, default=1e-10, kw_only=True)
     max_iterations: int = eqx.field(static=True, default=12, kw_only=True)
@@ -81,6 +82,7 @@ class ImplicitStep(Integrator):
             linear=linear,
             dependent=self._dependent(context),
             plain=not context.system.has_reaction_forces,
+            auxiliary=context.formulation.kind == "ode",
             differentiable=context.differentiable,
         )
 

@@ -94,6 +94,7 @@ def newton(
     linear: Linear | None = None,
     dependent: bool = False,
     plain: bool = False,
+    auxiliary: bool = False,
     differentiable: bool = True,
 ) -> tuple[Any, Array, NewtonCounts, Array]:
     """Solve residual(x) = 0 from `start`, pytrees of equal total size.
@@ -106,7 +107,8 @@ def newton(
     reached when all others change no more. With `modified` a matrix is kept while changes shrink
     well. What will not be differentiated is traced in half the time. `linear` solves the linear
     equations, a dense matrix where it is None. With `dependent` constraints the last block, the
-    multipliers, are the smallest that solve them. Returns (x, converged, counts, condition), the
+    multipliers, are the smallest that solve them. `auxiliary` says that nobody asks for the last
+    block, whose changes then do not count. Returns (x, converged, counts, condition), the
     condition number of the last matrix being zero unless `scaling` asks for it.
     """
     flat, unravel = ravel_pytree(start)
@@ -157,6 +159,8 @@ def newton(
             changes.append(bound(step[block]) / (1 + bound(x[block])))
             at += size
         inner = functools.reduce(jnp.maximum, changes[:-1])
+        if auxiliary:
+            return inner, inner
         return inner, jnp.maximum(inner, changes[-1])
 
     def solve(equations: Any, x: Array) -> tuple[Array, Any]:

@@ -83,7 +83,9 @@ class StepEquations(NamedTuple):
         algebraic = algebraic * formulation.algebraic_scale(self.context)
         rows, held = self._rows(y0.q, y0.v, h)
         positions = None
-        if formulation.step_level == "position":
+        if formulation.step_level == "acceleration":
+            constraints = self.reach * algebraic
+        elif formulation.step_level == "position":
             rates = algebraic[held:] / (h * self.ratio)
             constraints = jnp.concatenate([algebraic[:held], rates])
         else:

@@ -332,7 +332,7 @@ class Mechanism(System):
         # dependent constraints need the whole matrix
         if self.bodies.tangent is None or self.bodies.seeing or self.redundant:
             return None
-        return MechanismSolver(self.bodies, level, augment, self.redundant)
+        return MechanismSolver(self.bodies, level, augment)
 
     # -- System: beams ---------------------------------------------------------------------
 
