@@ -100,7 +100,7 @@ if TYPE_CHECKING:
         linearize,
     )
     from .io import FileError, ModelFile, from_sympy, load
-    from .many import Ensemble, ensemble
+    from .many import Ensemble, Sweep, ensemble, sweep
     from .run.gradients import value_and_gradient
     from .run.trajectory import Trajectory, trajectory
     from .view import animate, page, plot, show
@@ -123,6 +123,8 @@ _FROM = {
     "load": "io",
     "Ensemble": "many",
     "ensemble": "many",
+    "Sweep": "many",
+    "sweep": "many",
     "Trajectory": "run.trajectory",
     "trajectory": "run.trajectory",
     "value_and_gradient": "run.gradients",
@@ -201,6 +203,7 @@ __all__ = [
     "Step",
     "StepControl",
     "StorageError",
+    "Sweep",
     "System",
     "Table",
     "Trajectory",
@@ -243,6 +246,7 @@ __all__ = [
     "simulate_controlled",
     "sphere",
     "study",
+    "sweep",
     "trajectory",
     "tube",
     "value_and_gradient",
