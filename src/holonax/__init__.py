@@ -92,17 +92,20 @@ if TYPE_CHECKING:
         Fit,
         Floquet,
         Linearization,
+        Optimum,
         equilibrium,
         fit,
         floquet,
         inverse_dynamics,
         kinematics,
         linearize,
+        optimize,
     )
     from .io import FileError, ModelFile, from_sympy, load
     from .many import Ensemble, Sweep, ensemble, sweep
     from .run.gradients import value_and_gradient
     from .run.trajectory import Trajectory, trajectory
+    from .system.knots import Knots
     from .view import animate, page, plot, show
 
 # Imported when first asked for: a simulation needs none of them, and pays for none.
@@ -118,6 +121,9 @@ _FROM = {
     "inverse_dynamics": "analysis",
     "kinematics": "analysis",
     "linearize": "analysis",
+    "Knots": "system.knots",
+    "Optimum": "analysis",
+    "optimize": "analysis",
     "FileError": "io",
     "ModelFile": "io",
     "load": "io",
@@ -170,6 +176,7 @@ __all__ = [
     "Index1",
     "Index2",
     "Index3",
+    "Knots",
     "Linearization",
     "MassProperties",
     "Method",
@@ -181,6 +188,7 @@ __all__ = [
     "Newmark",
     "NullSpace",
     "Occurrence",
+    "Optimum",
     "Overdetermined",
     "Penalty",
     "PostStabilized",
@@ -235,6 +243,7 @@ __all__ = [
     "many",
     "load_result",
     "methods",
+    "optimize",
     "page",
     "papers",
     "plot",
