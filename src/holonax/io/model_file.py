@@ -128,7 +128,7 @@ def _robot(path: Path) -> Model:
     if root.tag == "robot":
         return urdf_model(root, path, problems)
     if root.tag == "mujoco":
-        return mjcf_model(root, problems)
+        return mjcf_model(root, path, problems)
     problems.add((), f"<{root.tag}> is neither <robot> (URDF) nor <mujoco> (MJCF).")
     problems.check()
     raise AssertionError
