@@ -16,6 +16,7 @@ from .._messages import listed, shown
 from .._numbers import array, finite_number
 from .._parts import Parts
 from ..compiler import native
+from ..linalg.pulled_back import value_and_pulled_back
 from ..start.consistent import Start
 from ..system.base import System, check_system
 from .traced_request import checked_start, increasing_times, usual_tolerance, with_breaks
@@ -128,4 +129,4 @@ def _program(objective: Objective, names: tuple[str, ...], rest: Hashable) -> An
         start = values.get("q", state[0]), values.get("v", state[1])
         return objective(motion_of(system, start, knots, numbers, **method))
 
-    return native(jax.value_and_grad(value))
+    return native(value_and_pulled_back(value))
