@@ -140,6 +140,65 @@ class _Kept(NamedTuple):
     solution: Any
 
 
+@jax.tree_util.register_static
+class _Lines:
+    """How the numbers of a tree lie one after the other in two lines: real numbers, and whole ones
+    with truth values. So all that is kept is two arrays, however many parts a state has."""
+
+    def __init__(self, shapes: Any):
+        leaves, self.tree = jax.tree.flatten(shapes)
+        self.shapes = tuple((x.shape, np.dtype(x.dtype)) for x in leaves)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Lines) and self._all == other._all
+
+    def __hash__(self) -> int:
+        return hash(self._all)
+
+    @property
+    def _all(self) -> tuple[Any, Any]:
+        return self.tree, self.shapes
+
+    def _split(self, leaves: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        pairs = [(x, kind.kind == "f") for x, (_, kind) in zip(leaves, self.shapes, strict=True)]
+        return [x for x, real in pairs if real], [x for x, real in pairs if not real]
+
+    def room(self, count: int) -> tuple[Array, Array]:
+        """For so many of them."""
+        sizes = self._split([int(np.prod(shape)) for shape, _ in self.shapes])
+        return jnp.zeros((count, sum(sizes[0]))), jnp.zeros((count, sum(sizes[1])), int)
+
+    def line(self, tree: Any) -> tuple[Array, Array]:
+        """The numbers of one tree."""
+        parts = self._split(jax.tree.leaves(tree))
+        flat = lambda xs, kind: jnp.concatenate(  # noqa: E731
+            [jnp.zeros((0,), kind), *(jnp.ravel(jnp.asarray(x, kind)) for x in xs)]
+        )
+        return flat(parts[0], float), flat(parts[1], int)
+
+    def apart(self, real: Array, whole: Array) -> Any:
+        """The tree again."""
+        at, found = [0, 0], []
+        for shape, kind in self.shapes:
+            k, size = int(kind.kind != "f"), int(np.prod(shape))
+            x = lax.slice_in_dim((real, whole)[k], at[k], at[k] + size)
+            found.append(x.reshape(shape).astype(kind))
+            at[k] += size
+        return self.tree.unflatten(found)
+
+
+class _AllKept(NamedTuple):
+    """What is kept of all steps, in lines."""
+
+    lines: _Lines
+    real: Array
+    whole: Array
+
+    def __call__(self, k: Any) -> _Kept:
+        """What is kept of step k."""
+        return self.lines.apart(self.real[k], self.whole[k])
+
+
 class _Reversible:
     """The loop with a derivative of its own.
 
@@ -167,17 +226,18 @@ class _Reversible:
         given, first = self._joined(real, arrays)
         plain = lambda now: _step(given, now.loop, now.filled, keeps=True)  # noqa: E731
         shapes = jax.eval_shape(lambda now: _Kept(now.loop, now.filled, plain(now).solution), first)
-        kept = jax.tree.map(lambda x: jnp.zeros((self.room, *x.shape), x.dtype), shapes)
+        lines = _Lines(shapes)
 
         def body(state: Any) -> Any:
             now, kept = state
             step = plain(now)
             put = lambda all, x: lax.dynamic_update_index_in_dim(all, x, now.tried, 0)  # noqa: E731
-            here = _Kept(now.loop, now.filled, step.solution)
+            here = lines.line(_Kept(now.loop, now.filled, step.solution))
             return _after(now, step), jax.tree.map(put, kept, here)
 
         going = lambda state: _goes_on(given, state[0], self.room)  # noqa: E731
-        end, kept = lax.while_loop(going, body, (first, kept))
+        end, kept = lax.while_loop(going, body, (first, lines.room(self.room)))
+        kept = _AllKept(lines, *kept)
         return eqx.partition(end, eqx.is_inexact_array), (real, arrays, kept, end.tried, moving)
 
     def _backward(self, residuals: Any, cotangent: Any) -> Any:
@@ -192,11 +252,11 @@ class _Reversible:
 
 
 def _followed_back(
-    given: Any, moving: Sequence[bool], kept: _Kept, tried: Array, end: Progress
+    given: Any, moving: Sequence[bool], kept: _AllKept, tried: Array, end: Progress
 ) -> tuple[list[Any], Any]:
     """The cotangents of what is given and of the first state of the loop, from those at the end."""
-    of_given, of_loop = _Taken(given), _Taken(jax.tree.map(lambda x: x[0], kept.loop))
-    others = [kept.filled[0], jax.tree.map(lambda x: x[0], kept.solution)]
+    some = kept(0)
+    of_given, of_loop, others = _Taken(given), _Taken(some.loop), [some.filled, some.solution]
     sizes = len(of_given.arrays), len(of_loop.arrays)
 
     def step(*leaves: Any) -> Any:
@@ -217,7 +277,7 @@ def _followed_back(
     def body(state: Any) -> Any:
         k, back, total = state
         k = k - 1
-        loop, filled, solution = jax.tree.map(lambda x: x[k], kept)
+        loop, filled, solution = kept(k)
         here = [*of_given.arrays, *_Taken(loop).arrays, *jax.tree.leaves([filled, solution])]
         outs, pull = followed_back(closed, here, active)
         hit = outs[-1]

@@ -27,7 +27,7 @@ from ..problem import StepContext
 from ..start.consistent import Start
 from ..system.base import System, check_system
 from .control import StepControl
-from .loop import Loop, Settings, Setup, begun
+from .loop import Loop, LoopState, Settings, Setup, begun
 from .pairs import (
     check_pair,
     check_reaction_forces,
@@ -121,7 +121,7 @@ def trajectory(
     numbers = {k: x for k, x in (("dt", dt), ("rtol", rtol), ("atol", atol)) if x is not None}
     given = q, v, knots, {**numbers, **passed}
     if is_traced(*jax.tree.leaves((setup, given))):
-        return _motion(setup, *given, room=room, adjoint=adjoint)
+        return Run(setup, room, adjoint).motion(*given)
     if max_steps is None:  # so that other times seldom need another program
         room = 1 << max(room - 1, 1).bit_length()
     parts = Parts.of(setup)
@@ -129,9 +129,8 @@ def trajectory(
     return _on_host(parts.rest, room, adjoint)(*arrays)
 
 
-def motion_of(
+def run_of(
     system: System,
-    state: tuple[Any, Any],
     knots: Any,
     numbers: dict[str, Any],
     *,
@@ -139,13 +138,12 @@ def motion_of(
     integrator: Any = None,
     max_steps: int | None = None,
     adjoint: Adjoint = "reverse",
-) -> Trajectory:
+) -> Run:
     """A run inside of another traced function, where the host has found `knots` and `numbers`: dt,
     or rtol and atol, and what `with_breaks` returns."""
     dt, rtol = numbers.get("dt"), numbers.get("rtol")
     setup = _setup(system, formulation, integrator, dt, rtol, adjoint)
-    room = most_steps(max_steps, knots, dt, rtol)
-    return _motion(setup, *state, knots, numbers, room=room, adjoint=adjoint)
+    return Run(setup, most_steps(max_steps, knots, dt, rtol), adjoint)
 
 
 def _setup(
@@ -172,33 +170,69 @@ def _on_host(rest: Hashable, room: int, adjoint: Adjoint) -> Any:
     """The run compiled for the host, where nothing is traced."""
 
     def motion(arrays: Any, *given: Any) -> Trajectory:
-        return _motion(Parts.joined(arrays, rest), *given, room=room, adjoint=adjoint)
+        return Run(Parts.joined(arrays, rest), room, adjoint).motion(*given)
 
     return native(motion)
 
 
-def _motion(
-    setup: Setup, q: Any, v: Any, knots: Any, numbers: Any, *, room: int, adjoint: Adjoint
-) -> Trajectory:
-    """The run itself."""
-    system, formulation, integrator = setup[:3]
-    knots = jnp.asarray(knots)
-    q, v = _fitted(system, knots[0], jnp.asarray(q), jnp.asarray(v))
+class Run(NamedTuple):
+    """A run that is traced: its method, the most steps, and how it is differentiated.
+
+    `knots` are the times that steps hit, and `numbers` those of the steps; see `run_of`.
+    """
+
+    setup: Setup
+    room: int
+    adjoint: Adjoint
+
+    def motion(self, q: Any, v: Any, knots: Any, numbers: dict[str, Any]) -> Trajectory:
+        """All of it."""
+        return self.from_first(self.first(q, v, knots, numbers), knots, numbers)
+
+    def first(self, q: Any, v: Any, knots: Any, numbers: dict[str, Any]) -> LoopState:
+        """The first state of the method."""
+        knots = jnp.asarray(knots)
+        q, v = _fitted(self.setup.system, knots[0], jnp.asarray(q), jnp.asarray(v))
+        loop = Loop(self.setup, _settings(knots, numbers, v.shape[0]), differentiable=True)
+        return begun(loop, self.setup, knots[0], q, v)
+
+    def from_first(
+        self, first: LoopState, knots: Any, numbers: dict[str, Any], multipliers: bool = True
+    ) -> Trajectory:
+        """The motion from the first state on; without the `multipliers`, these are zero."""
+        system, formulation, integrator = self.setup[:3]
+        knots = jnp.asarray(knots)
+        breaks, wanted = numbers.get("breaks"), numbers.get("wanted")
+        settings = _settings(knots, numbers, first.y[1].shape[0])
+        given = self.setup, settings, breaks
+        start = Progress(first, _room(first.y, len(knots)), jnp.asarray(1), jnp.asarray(0), True)
+        end = carried(given, start, self.room, self.adjoint)
+        reached = (end.filled >= knots.shape[0]) & end.good
+        if wanted is not None:
+            knots, rows = knots[wanted], jax.tree.map(lambda x: x[wanted], end.rows)
+            end = end._replace(rows=rows)
+        q, v = end.rows[0], end.rows[1]
+        if multipliers:
+            lam = _multipliers(system, formulation, integrator, knots, end.rows)
+        else:
+            lam = jnp.zeros((len(knots), self.constraint_rows(first, knots)))
+        return Trajectory(knots, q, v, lam, reached, end.tried)
+
+    def constraint_rows(self, first: LoopState, knots: Any) -> int:
+        """How many rows the constraints have."""
+        system = self.setup.system
+        return jax.eval_shape(lambda: system.jacobian(first.y[0], knots[0])).shape[0]
+
+
+def _settings(knots: Array, numbers: dict[str, Any], size: int) -> Settings:
     dt, rtol, atol = (numbers.get(name) for name in ("dt", "rtol", "atol"))
-    breaks, wanted = numbers.get("breaks"), numbers.get("wanted")
-    settings = Settings(
-        knots, *step_numbers(dt, rtol, atol, v.shape[0]), None, smooth_piece(breaks, knots[0])
-    )
-    loop = Loop(setup, settings, differentiable=True)
-    first = begun(loop, setup, knots[0], q, v)
-    rows = jax.tree.map(lambda x: jnp.full((len(knots), *x.shape), jnp.nan).at[0].set(x), first.y)
-    given = (setup, settings, breaks), Progress(first, rows, jnp.asarray(1), jnp.asarray(0), True)
-    end = carried(*given, room, adjoint)
-    reached = (end.filled >= knots.shape[0]) & end.good
-    if wanted is not None:
-        knots, rows = knots[wanted], jax.tree.map(lambda x: x[wanted], end.rows)
-        end = end._replace(rows=rows)
-    return _trajectory(system, formulation, integrator, knots, end, reached)
+    window = smooth_piece(numbers.get("breaks"), knots[0])
+    return Settings(knots, *step_numbers(dt, rtol, atol, size), None, window)
+
+
+def _room(y: Any, count: int) -> Any:
+    """For the states at all times, with the first one."""
+    return jax.tree.map(lambda x: jnp.full((count, *x.shape), jnp.nan).at[0].set(x), y)
 
 
 def _pair(
@@ -235,24 +269,16 @@ def _fitted(system: System, t: Array, q: Array, v: Array) -> tuple[Array, Array]
     return map.after_step(StepContext(system, jnp.ones(())), t, (q, v))
 
 
-def _trajectory(
-    system: System,
-    formulation: Formulation,
-    integrator: Any,
-    knots: Array,
-    end: Progress,
-    reached: Array,
-) -> Trajectory:
-    """The states at the times, with their multipliers."""
-    rows = end.rows
+def _multipliers(
+    system: System, formulation: Formulation, integrator: Any, knots: Array, rows: Any
+) -> Array:
+    """Those of the states at the times."""
     q, v = rows[0], rows[1]
-    context = StepContext(system, jnp.ones(()), formulation)
-    lam = None
     if len(rows) > 2 and not integrator.multiplier_lag:
         count = jax.eval_shape(lambda: system.jacobian(q[0], knots[0])).shape[0]
         lam = formulation.multipliers(rows[3].T, count)
-        lam = None if lam is None else lam.T
-    if lam is None:
-        multipliers = lambda t, q, v: formulation.accelerations(context, t, (q, v))[1]  # noqa: E731
-        lam = jax.vmap(multipliers)(knots, q, v)
-    return Trajectory(knots, q, v, lam, reached, end.tried)
+        if lam is not None:
+            return lam.T
+    context = StepContext(system, jnp.ones(()), formulation)
+    multipliers = lambda t, q, v: formulation.accelerations(context, t, (q, v))[1]  # noqa: E731
+    return jax.vmap(multipliers)(knots, q, v)
