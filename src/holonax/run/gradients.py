@@ -122,9 +122,8 @@ def room_for(times: np.ndarray, dt: float) -> int:
 def _program(objective: Objective, names: tuple[str, ...], rest: Hashable) -> Any:
     """The compiled function of the named values, the other numbers, the start and the times.
 
-    It is two programs. One has the steps, there and back, and gives the cotangent of the first
-    state of the method; it is worth being compiled well. The other pulls that back to the values,
-    once.
+    It is three programs: the first state of the method; the steps, there and back to the cotangent
+    of that state, which alone are worth being compiled well; and what it pulls back to the values.
     """
 
     def prepared(values: Any, leaves: Any, knots: Any, numbers: Any) -> Run:
@@ -137,24 +136,27 @@ def _program(objective: Objective, names: tuple[str, ...], rest: Hashable) -> An
         begun = prepared(values, leaves, knots, numbers).first(*start, knots, numbers)
         return eqx.partition(begun, eqx.is_inexact_array)
 
-    def value_of_steps(values: Any, leaves: Any, state: Any, knots: Any, numbers: Any) -> Any:
+    def value_of_steps(values: Any, begun: Any, leaves: Any, _: Any, *given: Any) -> Any:
+        knots, numbers = given
+        real, others = begun
+
         def value(moving: Any) -> Any:
             values, real = moving
             run, begun = prepared(values, leaves, knots, numbers), eqx.combine(real, others)
             wanted = _uses_multipliers(objective, run, begun, knots)
             return objective(run.from_first(begun, knots, numbers, wanted))
 
-        real, others = first(values, leaves, state, knots, numbers)
         return value_and_pulled_back(value)((values, real))
 
     def derivative_of_start(values: Any, cotangent: Any, *given: Any) -> Any:
         pull = pulled_back(lambda x: first(x, *given)[0], values)[1]
         return pull(cotangent)[0]
 
-    steps, start = native(value_of_steps), native(derivative_of_start, once=True)
+    begin, steps = native(first, once=True), native(value_of_steps)
+    start = native(derivative_of_start, once=True)
 
     def both(values: Any, *given: Any) -> Any:
-        value, (by_steps, cotangent) = steps(values, *given)
+        value, (by_steps, cotangent) = steps(values, begin(values, *given), *given)
         by_start = start(values, cotangent, *given)
         return value, {name: by_steps[name] + by_start[name] for name in values}
 

@@ -118,9 +118,9 @@ def _goes_on(given: Any, now: Progress, room: int) -> Array:
     return (now.filled < given[1].knots.shape[0]) & (now.tried < room) & now.good
 
 
-def _run(given: Any, first: Progress, room: int, differentiable: bool) -> Progress:
+def _run(given: Any, first: Progress, room: int, **kind: bool) -> Progress:
     def body(now: Progress) -> Progress:
-        step = _step(given, now.loop, now.filled, differentiable=differentiable)
+        step = _step(given, now.loop, now.filled, **kind)
         return _after(now, step)
 
     return lax.while_loop(lambda now: _goes_on(given, now, room), body, first)
@@ -211,7 +211,8 @@ class _Reversible:
     def __call__(self, real: Any, arrays: Any) -> Progress:
         @jax.custom_vjp
         def run(real: Any, arrays: Any) -> Any:
-            end = _run(*self._joined(real, arrays), self.room, differentiable=False)
+            # traced as in `_forward`, so that this is done once
+            end = _run(*self._joined(real, arrays), self.room, keeps=True)
             return eqx.partition(end, eqx.is_inexact_array)
 
         run.defvjp(self._forward, self._backward, symbolic_zeros=True)
