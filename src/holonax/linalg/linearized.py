@@ -56,7 +56,7 @@ class Value(NamedTuple):
     tangent: int | None = None
 
 
-class Linear(NamedTuple):
+class TangentEquation(NamedTuple):
     """An equation between tangents: those it takes, the function, and its first result."""
 
     takes: list[int]
@@ -68,7 +68,7 @@ class Walk:
     """A program that is followed once; the equations between tangents are kept in a list."""
 
     def __init__(self, arguments: int) -> None:
-        self.equations: list[Linear] = []
+        self.equations: list[TangentEquation] = []
         self.arguments = self.count = arguments
 
     def follow(self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Value]) -> list[Value]:
@@ -111,7 +111,7 @@ class Walk:
         self, outs: Sequence[Any], function: Tangent, moving: Sequence[bool], takes: list[int]
     ) -> list[Value]:
         if any(moving):
-            self.equations.append(Linear(takes, function, self.count))
+            self.equations.append(TangentEquation(takes, function, self.count))
         found = []
         for y, moves in zip(outs, moving, strict=True):
             found.append(Value(y, self.count if moves else None))

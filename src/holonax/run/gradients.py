@@ -21,7 +21,7 @@ from ..linalg.pulled_back import pulled_back, value_and_pulled_back
 from ..start.consistent import Start
 from ..system.base import System, check_system
 from .traced_request import checked_start, increasing_times, usual_tolerance, with_breaks
-from .trajectory import Run, Trajectory, run_of, trajectory
+from .trajectory import TracedRun, Trajectory, run_of, trajectory
 
 Objective = Callable[[Trajectory], Any]
 
@@ -126,7 +126,7 @@ def _program(objective: Objective, names: tuple[str, ...], rest: Hashable) -> An
     of that state, which alone are worth being compiled well; and what it pulls back to the values.
     """
 
-    def prepared(values: Any, leaves: Any, knots: Any, numbers: Any) -> Run:
+    def prepared(values: Any, leaves: Any, knots: Any, numbers: Any) -> TracedRun:
         system, method = Parts.joined(leaves, rest)
         moved = {name: x for name, x in values.items() if name not in ("q", "v")}
         return run_of(system.with_parameters(moved) if moved else system, knots, numbers, **method)
@@ -163,13 +163,13 @@ def _program(objective: Objective, names: tuple[str, ...], rest: Hashable) -> An
     return both
 
 
-def _uses_multipliers(objective: Objective, run: Run, first: Any, knots: Any) -> bool:
+def _uses_multipliers(objective: Objective, run: TracedRun, first: Any, knots: Any) -> bool:
     """Whether an objective looks at the multipliers: else they need not be found."""
     count, rows = len(knots), run.constraint_rows(first, knots)
     shapes = [(count,), *((count, *x.shape) for x in first.y[:2]), (count, rows)]
-    given = [jax.ShapeDtypeStruct(shape, float) for shape in shapes]
-    others = [jax.ShapeDtypeStruct((), kind) for kind in (bool, int)]
-    jaxpr = jax.make_jaxpr(objective)(Trajectory(*given, *others)).jaxpr
+    given: Any = [jax.ShapeDtypeStruct(shape, float) for shape in shapes]
+    given += [jax.ShapeDtypeStruct((), kind) for kind in (bool, int)]
+    jaxpr = jax.make_jaxpr(objective)(Trajectory(*given)).jaxpr
     lam = jaxpr.invars[3]
     used = [v for eqn in jaxpr.eqns for v in eqn.invars] + list(jaxpr.outvars)
     return any(v is lam for v in used)

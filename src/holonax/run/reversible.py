@@ -25,7 +25,7 @@ from .traced_request import smooth_piece
 Adjoint = Literal["reverse", "forward"]
 
 
-class Progress(NamedTuple):
+class TracedProgress(NamedTuple):
     """How far a run has come: the loop's state, the states at the times asked for, how many of
     these there are, the steps tried, and whether all is well."""
 
@@ -47,7 +47,7 @@ class _Step(NamedTuple):
     solution: Any
 
 
-def carried(given: Any, first: Progress, room: int, adjoint: Adjoint) -> Progress:
+def carried(given: Any, first: TracedProgress, room: int, adjoint: Adjoint) -> TracedProgress:
     """The progress at the end, of at most `room` steps; `given` are the method, the settings and
     the breaks."""
     first = first._replace(good=jnp.asarray(True))
@@ -103,7 +103,7 @@ def _step(given: Any, state: LoopState, filled: Array, known: Any = None, **kind
     return _Step(state, y, hit, good, solution)
 
 
-def _after(now: Progress, step: _Step) -> Progress:
+def _after(now: TracedProgress, step: _Step) -> TracedProgress:
     """The progress with one more step."""
 
     def put(rows: Array, x: Array) -> Array:
@@ -111,15 +111,15 @@ def _after(now: Progress, step: _Step) -> Progress:
         return lax.dynamic_update_index_in_dim(rows, row, now.filled, 0)
 
     rows = jax.tree.map(put, now.rows, step.y)
-    return Progress(step.loop, rows, now.filled + step.hit, now.tried + 1, step.good)
+    return TracedProgress(step.loop, rows, now.filled + step.hit, now.tried + 1, step.good)
 
 
-def _goes_on(given: Any, now: Progress, room: int) -> Array:
+def _goes_on(given: Any, now: TracedProgress, room: int) -> Array:
     return (now.filled < given[1].knots.shape[0]) & (now.tried < room) & now.good
 
 
-def _run(given: Any, first: Progress, room: int, **kind: bool) -> Progress:
-    def body(now: Progress) -> Progress:
+def _run(given: Any, first: TracedProgress, room: int, **kind: bool) -> TracedProgress:
+    def body(now: TracedProgress) -> TracedProgress:
         step = _step(given, now.loop, now.filled, **kind)
         return _after(now, step)
 
@@ -208,11 +208,12 @@ class _Reversible:
     def __init__(self, rest: Any, room: int):
         self.rest, self.room = rest, room
 
-    def __call__(self, real: Any, arrays: Any) -> Progress:
+    def __call__(self, real: Any, arrays: Any) -> TracedProgress:
         @jax.custom_vjp
         def run(real: Any, arrays: Any) -> Any:
             # traced as in `_forward`, so that this is done once
-            end = _run(*self._joined(real, arrays), self.room, keeps=True)
+            given, first = self._joined(real, arrays)
+            end = _run(given, first, self.room, keeps=True)
             return eqx.partition(end, eqx.is_inexact_array)
 
         run.defvjp(self._forward, self._backward, symbolic_zeros=True)
@@ -244,16 +245,17 @@ class _Reversible:
     def _backward(self, residuals: Any, cotangent: Any) -> Any:
         real, arrays, kept, tried, moving = residuals
         given = self._joined(real, arrays)[0]
-        end: Progress = jax.tree.map(_instantiated, cotangent[0], is_leaf=_is_zero)
+        end: TracedProgress = jax.tree.map(_instantiated, cotangent[0], is_leaf=_is_zero)
         tree = jax.tree.structure(real[0])
         given_back, loop_back = _followed_back(given, moving, kept, tried, end)
         # the rows at first have the start among them, and nothing else that moves
-        first_back = Progress(loop_back, end.rows, *(None, None, None))
+        none: Any = None
+        first_back = TracedProgress(loop_back, end.rows, none, none, none)
         return (tree.unflatten(given_back), first_back), jax.tree.map(_no_tangent, arrays)
 
 
 def _followed_back(
-    given: Any, moving: Sequence[bool], kept: _AllKept, tried: Array, end: Progress
+    given: Any, moving: Sequence[bool], kept: _AllKept, tried: Array, end: TracedProgress
 ) -> tuple[list[Any], Any]:
     """The cotangents of what is given and of the first state of the loop, from those at the end."""
     some = kept(0)
@@ -335,7 +337,8 @@ def _is_zero(x: Any) -> bool:
 
 
 def _instantiated(x: Any) -> Any:
-    return jnp.zeros(x.aval.shape, x.aval.dtype) if isinstance(x, SymbolicZero) else x
+    aval: Any = getattr(x, "aval", None)
+    return jnp.zeros(aval.shape, aval.dtype) if isinstance(x, SymbolicZero) else x
 
 
 def _no_tangent(x: Any) -> Any:

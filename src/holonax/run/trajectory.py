@@ -35,7 +35,7 @@ from .pairs import (
     default_integrator,
     is_legal,
 )
-from .reversible import Adjoint, Progress, carried
+from .reversible import Adjoint, TracedProgress, carried
 from .traced_request import (
     checked_start,
     checked_steps,
@@ -121,7 +121,7 @@ def trajectory(
     numbers = {k: x for k, x in (("dt", dt), ("rtol", rtol), ("atol", atol)) if x is not None}
     given = q, v, knots, {**numbers, **passed}
     if is_traced(*jax.tree.leaves((setup, given))):
-        return Run(setup, room, adjoint).motion(*given)
+        return TracedRun(setup, room, adjoint).motion(*given)
     if max_steps is None:  # so that other times seldom need another program
         room = 1 << max(room - 1, 1).bit_length()
     parts = Parts.of(setup)
@@ -138,12 +138,12 @@ def run_of(
     integrator: Any = None,
     max_steps: int | None = None,
     adjoint: Adjoint = "reverse",
-) -> Run:
+) -> TracedRun:
     """A run inside of another traced function, where the host has found `knots` and `numbers`: dt,
     or rtol and atol, and what `with_breaks` returns."""
     dt, rtol = numbers.get("dt"), numbers.get("rtol")
     setup = _setup(system, formulation, integrator, dt, rtol, adjoint)
-    return Run(setup, most_steps(max_steps, knots, dt, rtol), adjoint)
+    return TracedRun(setup, most_steps(max_steps, knots, dt, rtol), adjoint)
 
 
 def _setup(
@@ -170,12 +170,12 @@ def _on_host(rest: Hashable, room: int, adjoint: Adjoint) -> Any:
     """The run compiled for the host, where nothing is traced."""
 
     def motion(arrays: Any, *given: Any) -> Trajectory:
-        return Run(Parts.joined(arrays, rest), room, adjoint).motion(*given)
+        return TracedRun(Parts.joined(arrays, rest), room, adjoint).motion(*given)
 
     return native(motion)
 
 
-class Run(NamedTuple):
+class TracedRun(NamedTuple):
     """A run that is traced: its method, the most steps, and how it is differentiated.
 
     `knots` are the times that steps hit, and `numbers` those of the steps; see `run_of`.
@@ -205,7 +205,9 @@ class Run(NamedTuple):
         breaks, wanted = numbers.get("breaks"), numbers.get("wanted")
         settings = _settings(knots, numbers, first.y[1].shape[0])
         given = self.setup, settings, breaks
-        start = Progress(first, _room(first.y, len(knots)), jnp.asarray(1), jnp.asarray(0), True)
+        start = TracedProgress(
+            first, _room(first.y, len(knots)), jnp.asarray(1), jnp.asarray(0), True
+        )
         end = carried(given, start, self.room, self.adjoint)
         reached = (end.filled >= knots.shape[0]) & end.good
         if wanted is not None:
