@@ -157,19 +157,27 @@ class FunctionText:
         return "\n".join([f"{start} {{", *self.lines, f"  ret {kind} {out}", "}"])
 
 
-def _sincos(f: FunctionText) -> tuple[str, ...]:
-    """(sin, cos) for |x| below 2^45."""
+def _sincos(f: FunctionText, closely: bool = False) -> tuple[str, ...]:
+    """(sin, cos) for |x| below 2^45; `closely`, to less than one unit in the last place."""
     (x,) = f.args
     # a number so large that its last bit is worth one
     shifted = f.fma(x, 2 / math.pi, _ROUND)
     quarter = f.value(f"bitcast {f.real} {shifted} to {f.whole}")
-    k = f.sub(shifted, _ROUND)
+    back = f.neg(f.sub(shifted, _ROUND))
     # x - k pi/2: the first difference is exact
-    back = f.neg(k)
-    r = f.fma(back, _HALF_PI[1], f.fma(back, _HALF_PI[0], x))
+    d = f.fma(back, _HALF_PI[0], x)
+    r = f.fma(back, _HALF_PI[1], d)
     z = f.mul(r, r)
-    sine = f.fma(f.mul(r, z), f.polynomial(z, _SIN), r)
-    cosine = f.fma(f.mul(z, z), f.polynomial(z, _COS), f.fma(z, -0.5, 1.0))
+    w = f.fma(z, -0.5, 1.0)
+    square = f.mul(z, z)
+    of_sine, of_cosine = f.polynomial(z, _SIN), f.polynomial(z, _COS)
+    if closely:
+        tail = f.fma(back, _HALF_PI[1], f.sub(d, r))
+        lost = f.fma(f.neg(r), tail, f.fma(z, -0.5, f.sub(1.0, w)))
+        sine = f.add(r, f.fma(f.mul(r, z), of_sine, f.mul(tail, w)))
+        cosine = f.add(w, f.fma(square, of_cosine, lost))
+    else:
+        sine, cosine = f.mul(r, f.fma(z, of_sine, 1.0)), f.fma(square, of_cosine, w)
     odd = f.odd(quarter)
     sin, cos = f.select(odd, cosine, sine), f.select(odd, sine, cosine)
     following = f.value(f"add {f.whole} {quarter}, {f.count(1)}")
@@ -334,8 +342,9 @@ def _acos(f: FunctionText) -> tuple[str, ...]:
 
 
 def _tan(f: FunctionText) -> tuple[str, ...]:
-    sine, cosine = _sincos(f)
-    return (f.div(sine, cosine),)
+    (x,) = f.args
+    sine, cosine = _sincos(f, closely=True)
+    return (f.select(f.compare("oeq", x, 0.0), x, f.div(sine, cosine)),)  # -0 stays what it is
 
 
 MAKERS: dict[str, tuple[int, Callable[[FunctionText], tuple[str, ...]]]] = {
