@@ -11,6 +11,7 @@ is how a change of the unknowns is found from what is left of the equations: by 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -52,6 +53,13 @@ class StepEquations(NamedTuple):
         if formulation.step_level is None:
             return None
         return self.context.system.step_solver(formulation.step_level, formulation.augmentation)
+
+    def tangent(self, solve: Any) -> Any:
+        """`solve(factor, value)` without its checks, if the matrix is that of the equations to the
+        last digit: where positions are projected it is not (see `system/step.py`)."""
+        if self.context.formulation.step_level == "both":
+            return None
+        return partial(solve, checked=False)
 
     def prepare(
         self,
@@ -177,7 +185,7 @@ class Stage(NamedTuple):
         """How Newton's equations are solved; None for one dense matrix."""
         if not self.explicit or self.equations.solver is None:
             return None
-        return Linear(self.factor, self.change)
+        return Linear(self.factor, self.change, tangent=self.equations.tangent(self.change))
 
     @property
     def scaling(self) -> Scaling | None:

@@ -149,6 +149,11 @@ class Force(Element):
         """potential(*frames): the energy stored in the element [J]; zero unless it declares one."""
         return 0.0
 
+    def stiffness_blocks(self, nodes: Sequence[Any], n: int) -> list[list[Any]] | None:
+        """The derivatives of minus the wrench on node i to the increments of node j, (dof, dof, n),
+        of elements that know them and that do not depend on velocities; else None."""
+        return None
+
 
 def components(value: Any, n: int) -> list[Any]:
     """The scalar components of a residual, each broadcast over the `n` elements of its group."""
@@ -329,6 +334,12 @@ class Group(eqx.Module):
         """The derivatives of `forces` at node i to the pose and to the velocity of node j, for
         i = j and the `coupled` pairs (i, j): (dof, dof, elements), without the components and
         increments before `first`. Those of constraints do not depend on velocities: None."""
+        known = None
+        if isinstance(self.element, Force):
+            known = self.element.stiffness_blocks(frames, self.n)
+        if known is not None:
+            wanted = [*((i, i) for i in range(len(frames))), *coupled]
+            return {(i, j): known[i][j][first:, first:] for i, j in wanted}, None
         derivatives = []
         for pose in (True, False):
             out = {}
