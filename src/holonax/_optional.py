@@ -11,6 +11,7 @@ _EXTRAS = {
     "xarray": ("A data set of this kind", "data"),
     "sympy": ("Reading expressions of SymPy", "symbols"),
     "pythonfmu": ("Writing an FMU", "fmu"),
+    "pythonfmu3": ("Writing an FMU of version 3", "fmu"),
     "imageio_ffmpeg": ("Writing a video", "video"),
 }
 _DRAWING = ("Drawing", "plot")
