@@ -257,6 +257,23 @@ def test_a_sweep_compiles_once(four_bar, capsys):
     assert float(rows[-1]["A.angle"]) == file.simulate(0.1, dt=0.002).joint("A").angle[-1]
 
 
+def test_a_sweep_of_samples_is_a_dataset(four_bar, capsys):
+    command = ["sweep", four_bar, "--vary", "crank.mass=1:3", "--samples", "16", "--t-end", "0.05"]
+    command += ["--dt", "0.005", "--quantity", "rocker.angle", "--out", "runs.zarr"]
+    assert cli.main(command) == 0
+    assert "16 points, 16 done" in capsys.readouterr().out
+    found = hx.many.open_sweep("runs.zarr")
+    k = int(np.argmax(found["crank.mass"]))
+    file = hx.ModelFile.read(four_bar).with_values({"crank.mass": float(found["crank.mass"][k])})
+    angle = file.simulate(0.05, dt=0.005)["rocker"].angle
+    assert abs(found["rocker.angle"][k] - angle[-1]) < 1e-12
+    assert abs(found["max rocker.angle"][k] - angle.max()) < 1e-12
+    assert cli.main([*command, "-q"]) == 0  # nothing is left to do
+    assert cli.main([*command, "--design", "star"]) == 2
+    assert cli.main([*command, "--samples", "32"]) == 2
+    assert "a sweep of other points" in capsys.readouterr().err
+
+
 def test_the_page_and_the_picture(four_bar, capsys):
     assert cli.main(["view", four_bar, "--t-end", "0.1", "--html", "motion.html", "-q"]) == 0
     assert "<html" in Path("motion.html").read_text(encoding="utf-8")
@@ -377,6 +394,8 @@ def test_without_typer_one_sentence_says_what_to_install():
 
 def test_the_page_on_the_command_line_runs_as_it_stands(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("webbrowser.open", lambda url: True)
+    monkeypatch.setattr("holonax.view.browser.server.Viewer.wait", lambda self: self.close())
     page = (SOURCE.parent / "docs" / "command-line.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```sh\n(.*?)```", page, flags=re.DOTALL)
     readme = (SOURCE.parent / "README.md").read_text(encoding="utf-8")

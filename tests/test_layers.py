@@ -25,7 +25,7 @@ LAYERS = {
     "result": "compiler rotation system problem formulation start",
     "run": "linalg compiler system problem formulation integrator start result",
     "analysis": "compiler rotation system problem formulation integrator start result run",
-    "many": "compiler system formulation integrator start run",
+    "many": "compiler system model formulation integrator start run",
     "study": "system problem formulation integrator start result run analysis",
     "examples": "system model start",
     "view": "system result",

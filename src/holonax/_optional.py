@@ -10,6 +10,7 @@ _EXTRAS = {
     "pandas": ("A table of this kind", "data"),
     "xarray": ("A data set of this kind", "data"),
     "sympy": ("Reading expressions of SymPy", "symbols"),
+    "distributed": ("A sweep on a cluster", "cluster"),
     "pythonfmu": ("Writing an FMU", "fmu"),
     "pythonfmu3": ("Writing an FMU of version 3", "fmu"),
     "imageio_ffmpeg": ("Writing a video", "video"),

@@ -268,17 +268,47 @@ def sweep(
     rtol: Rtol = None,
     method: Method = None,
     change: Set = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help=".csv, .nc or .parquet")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help=".csv, .nc, .parquet; .zarr for many runs at once"),
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option(help="So many samples between FIRST and LAST, not a grid.")
+    ] = None,
+    design: Annotated[str, typer.Option(help="Of samples: sobol or latin.")] = "sobol",
+    seed: Annotated[int, typer.Option(help="Of samples.")] = 0,
+    processes: Annotated[int | None, typer.Option(help="Processes of this machine.")] = None,
+    dask: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Run on this cluster: tcp://host:8786")
+    ] = None,
     quiet: Quiet = False,
 ) -> int:
     """Run a model for many values of its numbers; what it did at the end, least and most.
 
     holonax sweep four_bar.toml --vary crank.mass=1:3:50 --quantity C.reaction.force.x
+
+    With --samples, --processes, --dask or a path .zarr, runs go many at a time into a dataset,
+    which may be read while it grows; the same command again goes on where it was interrupted:
+
+    holonax sweep four_bar --vary crank.mass=1:3 --samples 100000 --quantity rocker.angle
     """
     from . import running, studying
 
     opened = running.opened(model).changed(running.changes(change))
     options = running.method_options(method, None, None, dt, rtol)
+    asked = samples is not None or processes is not None or dask is not None
+    if asked or (out is not None and out.suffix == ".zarr"):
+        from . import sweeping
+
+        if out is not None and out.suffix != ".zarr":
+            raise ValueError(f"--out {out}: many runs at once go into a folder such as runs.zarr.")
+        if dask is not None and processes is not None:
+            raise ValueError("--dask and --processes exclude each other. Leave one out.")
+        return sweeping.swept(
+            *(opened, vary, sweeping.Sampling(samples, design, seed), quantity or [], t_end),
+            *(options, out or Path(f"{opened.name}.zarr")),
+            *(dask if dask is not None else processes, quiet),
+        )
     return studying.swept(opened, vary, quantity or [], t_end, options, out, quiet)
 
 

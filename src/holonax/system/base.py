@@ -251,6 +251,11 @@ class System(eqx.Module):
     def gamma(self, q: Position, v: Velocity, t: Time) -> PerRow:
         """The right-hand side of [G; A] v' = gamma, all rows."""
 
+    def constraint_acceleration(self, q: Array, v: Array, t: Array, a: Array) -> Array:
+        """[G; A] a - gamma, all rows."""
+        rate = lambda x: self.constraint_rate(q, x, t)  # noqa: E731
+        return jax.jvp(rate, (v,), (a,))[1] - self.gamma(q, v, t)
+
     @abc.abstractmethod
     def jacobian(self, q: Position, t: Time) -> Jacobian:
         """[G; A], dense, shape (rows, nv)."""

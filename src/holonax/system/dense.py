@@ -110,11 +110,9 @@ class DenseBlocks(NamedTuple):
             jnp.pad(speed, ((0, m), (n, 0))),
         )
 
-    def matrix(self, corner: Any = None) -> Array:
-        """The whole matrix; with `corner` on the diagonal of the constraints of lam."""
+    def matrix(self) -> Array:
+        """The whole matrix."""
         K, B, C, D = self.parts()
-        if corner is not None:
-            D = D + jnp.diag(jnp.where(np.arange(len(D)) < self.rows.shape[0], corner, 0.0))
         return jnp.concatenate([jnp.concatenate([K, B], axis=1), jnp.concatenate([C, D], axis=1)])
 
 

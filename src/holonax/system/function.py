@@ -342,6 +342,12 @@ class FunctionSystem(System):
         if weights.end is not None:
             (q, v, t), share, speed = weights.end[:3], weights.end.share, weights.end.speed
             there = self.jacobian(q, t)
+        if level == "acceleration":
+            rest = lambda q, v: self.jacobian(q, t) @ a - self.gamma(q, v, t)  # noqa: E731
+            by_pose = jacobian(lambda x: rest(x, v), q, short=True)
+            speed = jacobian(lambda x: -self.gamma(q, x, t), v, short=True)
+            rows = G + reach * ratio * speed + reach * by_pose
+            return DenseBlocks(inertia, stiffness, None, G, G, rows)
         held = jax.eval_shape(self.constraint, q, t).shape[0]
         by_velocity, place = speed * there, share * there
         if level != "position" or held < len(G):

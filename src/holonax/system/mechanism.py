@@ -332,13 +332,13 @@ class Mechanism(System):
         # dependent constraints need the whole matrix
         if self.bodies.tangent is None or self.bodies.seeing or self.redundant:
             return None
-        return MechanismSolver(self.bodies, level, augment, self.redundant)
+        return MechanismSolver(self.bodies, level, augment)
 
     # -- System: beams ---------------------------------------------------------------------
 
     def section_shapes(self) -> tuple[tuple[int, ...], ...]:
         found = (x for x in self.bodies.forces if isinstance(x.element, BeamElement))
-        return tuple((6, group.n) for group in found)
+        return tuple((6 * group.element.order, group.n) for group in found)
 
     def section_loads(self, q: Position) -> tuple[Array, ...]:
         at_rest = self.bodies.frames(q, jnp.zeros((self.bodies.n * self.bodies.dof,)))
