@@ -92,7 +92,7 @@ def export_fmu(
         text = script.read_text(encoding="utf-8")
         # the class gives the unit its name
         main = where / f"{target.stem}.py"
-        main.write_text(text.replace("class HolonaxModel(", f"class {target.stem}("), "utf-8")
+        main.write_text(re.sub(r"class HolonaxModel3?\(", f"class {target.stem}(", text), "utf-8")
         parts = {"model.json": model_text(model, ".json"), "unit.json": json.dumps(said)}
         for name, content in parts.items():
             (where / name).write_text(content, encoding="utf-8")

@@ -19,7 +19,7 @@ from pythonfmu3 import (
 from holonax.io.fmu_unit import Unit
 
 
-class HolonaxModel(Fmi3Slave, CoSimulation):
+class HolonaxModel3(Fmi3Slave, CoSimulation):
     """Takes the steps that the importing tool asks for."""
 
     def __init__(self, **options: Any):
