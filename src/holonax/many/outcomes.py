@@ -73,8 +73,8 @@ class Ensemble:
     """The runs of an ensemble, with a first axis for these.
 
     - `t`: the times (n,) that were asked for; without such, when each run ended (runs,).
-    - `q`, `v`: states (runs, n, ...) at these, NaN after a failure or an event; or at the end of each run
-      (runs, ...), the last good state of one that failed. None with ``save="none"``.
+    - `q`, `v`: states (runs, n, ...) at these, NaN after a failure or an event; or at the end of
+      each run (runs, ...), the last good state of one that failed. None with ``save="none"``.
     - `success` (runs,); `reason` (runs,), a sentence for each, empty for a success.
     - `event` (runs,): the name of the event that ended each; empty where none did.
     - `ended` (runs,): the time that each has come to; `steps` and `rejected` (runs,) its steps.

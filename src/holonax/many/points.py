@@ -127,7 +127,9 @@ def latin_hypercube(ranges: Mapping[str, Any], n: int, *, seed: int = 0) -> Poin
     owner = "latin_hypercube"
     ranges, n = _named(owner, "ranges", ranges), count(owner, "n", n)
     seed = count(owner, "seed", seed, least=0)
-    unit = qmc.LatinHypercube(len(ranges), seed=np.random.default_rng(seed)).random(n)
+    random = np.random.default_rng(seed)
+    design = qmc.LatinHypercube(len(ranges), seed=random)  # pyright: ignore[reportCallIssue]
+    unit = design.random(n)
     return _scaled(owner, ranges, unit)
 
 
@@ -144,9 +146,11 @@ def sobol(ranges: Mapping[str, Any], n: int, *, seed: int = 0) -> Points:
     owner = "sobol"
     ranges, n = _named(owner, "ranges", ranges), count(owner, "n", n)
     seed = count(owner, "seed", seed, least=0)
+    random = np.random.default_rng(seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of numbers that are no power of two
-        unit = qmc.Sobol(len(ranges), seed=np.random.default_rng(seed)).random(n)
+        design = qmc.Sobol(len(ranges), seed=random)  # pyright: ignore[reportCallIssue]
+        unit = design.random(n)
     return _scaled(owner, ranges, unit)
 
 
