@@ -36,7 +36,7 @@ LAYERS = {
 # What is imported inside of functions only: the methods of a model that run and analyse it, and
 # those of a result that draw it, go through the public names, and the command line and the papers
 # have nothing else.
-LATE = {"model": {"holonax", "io"}, "result": {"holonax", "io", "view"}}
+LATE = {"model": {"holonax", "io", "view"}, "result": {"holonax", "io", "view"}}
 
 # Modules of one name in several rooms that mean the same there, and a class that a user knows by
 # the room it is in (`hx.Table` and `hx.papers.Table`).

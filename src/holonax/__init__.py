@@ -6,7 +6,7 @@ Importing holonax switches JAX to 64 bit and asks its CPU backend for compiled s
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from . import _config  # noqa: F401  first: it sets JAX up before it computes
+from . import _config  # first: it sets JAX up before it computes
 from ._arguments import checked_class
 from ._version import __version__
 from .formulation import (
@@ -265,6 +265,7 @@ __all__ = [
 for _thing in [globals().get(_name) for _name in __all__]:
     if isinstance(_thing, type):
         checked_class(_thing)
+_config.imported()
 
 
 def __getattr__(name: str) -> Any:

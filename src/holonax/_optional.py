@@ -12,6 +12,7 @@ _EXTRAS = {
     "sympy": ("Reading expressions of SymPy", "symbols"),
     "distributed": ("A sweep on a cluster", "cluster"),
     "pythonfmu": ("Writing an FMU", "fmu"),
+    "imageio_ffmpeg": ("Writing a video", "video"),
 }
 _DRAWING = ("Drawing", "plot")
 

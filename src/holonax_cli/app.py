@@ -1,4 +1,4 @@
-"""The commands and their options; what they do is in `running`, `studying` and `graph`."""
+"""The commands and their options; what they do is in the other modules."""
 
 from __future__ import annotations
 
@@ -180,7 +180,27 @@ def plot(
 @told
 def view(
     model: Model,
-    html: Annotated[Path, typer.Option(help="The page to write.")] = Path("motion.html"),
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page that plays from disk (the default).")
+    ] = None,
+    png: Annotated[Path | None, typer.Option(help="Write a picture.")] = None,
+    gif: Annotated[Path | None, typer.Option(help="Write an animation.")] = None,
+    mp4: Annotated[Path | None, typer.Option(help="Write a video.")] = None,
+    at: Annotated[float | None, typer.Option(help="Time of the picture [s]; its end.")] = None,
+    speed: Annotated[float, typer.Option(help="Seconds of the run in one of a film.")] = 1.0,
+    live: Annotated[
+        bool, typer.Option("--live", help="Open the page in a browser, until Ctrl-C.")
+    ] = False,
+    slider: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=LOW:HIGH", help="With --live: a number whose slider runs it again."
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option(help="With --live: of this machine; 0: any.")] = 0,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="With --live: whether to open a window.")
+    ] = True,
     t_end: End = None,
     dt: Step = None,
     rtol: Rtol = None,
@@ -188,18 +208,23 @@ def view(
     change: Set = None,
     quiet: Quiet = False,
 ) -> int:
-    """Simulate a model and write a page in which it moves; open it in a browser."""
-    import holonax as hx
+    """Simulate a model and see it move: a page, a picture, a film, or live with sliders.
 
-    from . import running
+    holonax view four_bar.toml --live --slider coupler=0.45:0.6
+
+    None of the files needs a screen. Without any option it is a page, motion.html.
+    """
+    from . import running, viewing
 
     opened = running.opened(model).changed(running.changes(change))
     options = running.method_options(method, None, None, dt, rtol)
-    result = running.simulated(opened, t_end, options, quiet=quiet)
-    hx.page(result, html, title=opened.name)
-    if not quiet:
-        print(html)
-    return 0 if result.success else 1
+    if live:
+        asked = [x for x in (html, png, gif, mp4) if x is not None]
+        return viewing.shown_live(opened, t_end, options, slider or [], port, browser, asked)
+    if slider:
+        raise ValueError("view: --slider is for a page that runs the model again. Give --live too.")
+    files = viewing.Files(html, png, gif, mp4, at, speed)
+    return viewing.written(opened, t_end, options, files, quiet)
 
 
 @app.command(rich_help_panel="Study")
