@@ -146,6 +146,8 @@ def _result(task: Task, found: Collected, road: str, stats: dict[str, Any]) -> E
         again=partial(_again, task),
         events=tuple(event.name for event in task.setup.events),
         stopped=arrays["event"],
+        names=tuple(task.setup.system.coordinate_names(task.typical[0].size)),
+        grid=task.grid,
     )
 
 

@@ -80,6 +80,7 @@ class Ensemble:
     - `ended` (runs,): the time that each has come to; `steps` and `rejected` (runs,) its steps.
     - `drift` (runs, 2): the largest residuals of position and velocity constraints at its end.
     - `reduced`: by the names given as `reduce`, an array (runs, ...) or a `Band` over the runs.
+    - `names`: of the coordinates; `grid`: the times that were asked for.
     - `road`: how they were computed; `stats`: steps, seconds and the like.
     """
 
@@ -100,6 +101,8 @@ class Ensemble:
     again: Any = None
     events: tuple[str, ...] = ()
     stopped: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    names: tuple[str, ...] = ()
+    grid: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def __len__(self) -> int:
         return len(self.code)

@@ -2,8 +2,19 @@
 
 from .animate import animate, snapshot
 from .browser import page, show
+from .ensemble_page import ensemble_page
 from .inline import inline, inline_described
 from .panels import curves
 from .plot import plot
 
-__all__ = ["animate", "curves", "inline", "inline_described", "page", "plot", "show", "snapshot"]
+__all__ = [
+    "animate",
+    "curves",
+    "ensemble_page",
+    "inline",
+    "inline_described",
+    "page",
+    "plot",
+    "show",
+    "snapshot",
+]
