@@ -51,7 +51,7 @@ def prepare(folder: Path) -> None:
 
     import holonax as hx
     from holonax.compiler import cuda
-    from holonax.compiler.cuda import THREADS
+    from holonax.many.gpu import kernel_of
     from holonax.many.launch import known_lanes
     from holonax.many.task import task_of
 
@@ -68,7 +68,7 @@ def prepare(folder: Path) -> None:
         usual = {"max_steps": 10**6, "starts": start, "system": system, **given}
         task = task_of(**{name: usual.get(name) for name in names})
         one = jax.tree.map(lambda x: x[0], task.batch.own(0, 1))
-        ptx, layout, _ = known_lanes(task.plan).kernel(task.shared, one, THREADS)
+        ptx, layout, _ = kernel_of(known_lanes(task.plan), task.shared, one)
         (folder / f"{k}.ptx").write_text(ptx)
         leaves = {f"s{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(task.shared))}
         np.savez(folder / f"{k}.npz", values=values, q=result.q, v=result.v, **leaves)

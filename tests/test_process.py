@@ -78,6 +78,17 @@ def test_programs_are_kept_below_a_cache_folder_that_is_absolute_only(tmp_path):
     assert [x.name for x in tmp_path.iterdir()] == ["home"]
 
 
+@posix
+@pytest.mark.parametrize("mode", [0o700, 0o777])
+def test_what_xla_compiles_is_kept_only_where_nobody_else_can_write(tmp_path, mode):
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    folder.chmod(mode)
+    asked = "import jax; print(jax.config.values['jax_compilation_cache_dir'])"
+    _, out, err = python(asked, **{**NO_CACHE, "HOLONAX_CACHE": str(folder)})
+    assert out.strip() == (str(folder) if mode == 0o700 else "None"), err
+
+
 # -- fork --------------------------------------------------------------------------------------
 
 FORK = """

@@ -18,21 +18,45 @@ from holonax.compiler import machine
 from holonax.compiler.batched import Lanes
 from holonax.compiler.cuda import THREADS, NoGPU, driver
 from holonax.compiler.operations import DTYPES, Unsupported
-from holonax.compiler.program import written_in_threads
+from holonax.compiler.program import plain, written_in_threads
 from holonax.many.gpu import driver_trouble
 
 PLACE = """
 @place = global i32 0
 define i32 @tid() { %x = load volatile i32, ptr @place ret i32 %x }
+declare double @pow(double, double)
 define i32 @none() { ret i32 0 }
 define void @at(i32 %k) { store volatile i32 %k, ptr @place ret void }
-"""
+define double @upper(double %x) {
+  %b = bitcast double %x to i64
+  %u = and i64 %b, -4294967296
+  %e = and i64 %b, 9218868437227405312
+  %tiny = icmp eq i64 %e, 0
+  %s = and i64 %b, -9223372036854775808
+  %v = select i1 %tiny, i64 %s, i64 %u
+  %y = bitcast i64 %v to double
+  ret double %y
+}
+define double @rcp(double %x) {
+  %u = call double @upper(double %x)
+  %r = fdiv double 1.0, %u
+  %y = call double @upper(double %r)
+  ret double %y
+}
+define double @rsqrt(double %x) {
+  %u = call double @upper(double %x)
+  %r = call double @pow(double %u, double -0.5)
+  %y = call double @upper(double %r)
+  ret double %y
+}
+"""  # approximations as a GPU has them: of the upper half of a number, to the upper half of another
 
 
 def on_the_host(text, layout, shared, own):
     """The kernel for each run in turn, by this processor."""
     text = re.sub(r'target triple = ".*"', "", text)
-    text = re.sub(r"declare i32 @llvm.nvvm.*\n", "", text)
+    text = re.sub(r"declare \w+ @llvm.nvvm.*\n", "", text)
+    text = re.sub(r"@llvm\.nvvm\.(\w+)\.approx\.ftz\.d", r"@\1", text)
     text = text.replace("ptx_kernel ", "").replace("#0 ", "")
     text = text.replace("@llvm.nvvm.read.ptx.sreg.tid.x", "@tid")
     text = re.sub(r"@llvm\.nvvm\.read\.ptx\.sreg\.\w+\.x", "@none", text)
@@ -55,13 +79,18 @@ def on_the_host(text, layout, shared, own):
     return [x.T.reshape(runs, *shape) for x, (_, shape, _) in zip(out, layout.outputs)]
 
 
-def compared(function, shared, own):
+def in_threads(function, shared, own, built_in=()):
+    """The kernel's text, and what it makes."""
     one = jax.tree.map(lambda x: np.asarray(x)[0], own)
     number = len(jax.tree.leaves(shared))
     closed = jax.make_jaxpr(lambda *x: jax.tree.leaves(function(*x)))(shared, one)
     batched = range(number, number + len(jax.tree.leaves(own)))
-    text, layout = written_in_threads(closed, list(batched))
-    found = on_the_host(text, layout, jax.tree.leaves(shared), jax.tree.leaves(own))
+    text, layout = written_in_threads(closed, list(batched), built_in)
+    return text, on_the_host(text, layout, jax.tree.leaves(shared), jax.tree.leaves(own))
+
+
+def compared(function, shared, own):
+    text, found = in_threads(function, shared, own)
     want = jax.jit(jax.vmap(lambda o: jax.tree.leaves(function(shared, o))))(own)
     for a, b in zip(found, want, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
@@ -89,11 +118,81 @@ def test_a_kernel_computes_what_one_run_does():
     assert "llvm.sin" not in text and "@hx.sincos" in text  # a driver brings no library
 
 
+def units(found, want):
+    """The largest error in units of the last place."""
+    return np.max(np.abs(found - want) / np.spacing(np.abs(want).astype(float)))
+
+
+def test_arithmetic_without_branches_is_right_to_the_last_place():
+    random = np.random.default_rng(1)
+    x = random.uniform(1, 2, 4000) * 2.0 ** random.integers(-400, 400, 4000)
+    x *= random.choice([-1, 1], 4000)
+    y, angle = random.normal(size=4000), random.normal(size=4000) * 10.0 ** random.uniform(-3, 6)
+    wide = np.longdouble
+    sizes = jnp.abs
+    _, found = in_threads(
+        lambda _, own: (
+            *(1 / own[0], own[1] / own[0], own[1] / 3.0, jnp.sqrt(sizes(own[0]))),
+            *(jnp.maximum(sizes(own[0]), sizes(own[1])), jnp.sin(own[2]), jnp.cos(own[2])),
+        ),
+        (),
+        (x, y, angle),
+    )
+    inverse, quotient, third, root, larger, sine, cosine = found
+    assert units(inverse, 1 / x.astype(wide)) < 1
+    assert units(quotient, y / x.astype(wide)) < 2
+    assert units(third, y.astype(wide) / 3) < 2
+    assert units(root, np.sqrt(np.abs(x).astype(wide))) < 1
+    np.testing.assert_array_equal(larger, np.maximum(np.abs(x), np.abs(y)))
+    assert units(sine, np.sin(angle.astype(wide))) < 2
+    assert units(cosine, np.cos(angle.astype(wide))) < 2
+
+
+def test_arithmetic_without_branches_at_its_ends():
+    nan, inf = np.nan, np.inf
+    a = np.array([1.0, -1.0, 0.0, 1.0, inf, nan, 1.0, 2.0, -0.0])
+    b = np.array([0.0, 0.0, 0.0, -inf, 2.0, 1.0, nan, -3.0, 5.0])
+    text, (quotient, root, larger) = in_threads(
+        lambda _, own: (
+            own[0] / own[1],
+            jnp.sqrt(own[0]),
+            jnp.maximum(jnp.abs(own[0]), jnp.abs(own[1])),
+        ),
+        (),
+        (a, b),
+    )
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(quotient, a / b, rtol=4e-16)
+        np.testing.assert_allclose(root, np.sqrt(a), rtol=4e-16)
+    np.testing.assert_array_equal(larger, np.maximum(np.abs(a), np.abs(b)))
+    assert "fdiv" not in text and "llvm.sqrt" not in text
+
+
+def test_zeros_and_ones_that_are_known_are_built_in():
+    def f(shared, own):
+        matrix, other = shared
+        return matrix @ own * other
+
+    matrix, other = np.array([[0.0, 1.0, 2.0], [-1.0, 0.0, 0.0]]), np.asarray(3.0)
+    own = np.random.default_rng(2).normal(size=(4, 3))
+    built_in = [plain(matrix)]
+    assert dict(built_in[0]) == {0: 0.0, 1: 1.0, 3: -1.0, 4: 0.0, 5: 0.0}
+    text, (found,) = in_threads(f, (matrix, other), own, built_in)
+    np.testing.assert_allclose(found, own @ matrix.T * 3, rtol=1e-15)
+    assert text.count("fmul") == 3  # one by 2, and two by 3
+
+
 def test_ptx_is_made_without_a_gpu():
     lanes = Lanes(lambda shared, own: shared * jnp.sin(own))
     ptx, layout, _ = lanes.kernel(np.ones(3), np.ones(3), THREADS)
     assert ".entry program" in ptx and f".maxntid {THREADS}" in ptx
     assert "call" not in ptx and len(layout.outputs) == 1
+    lanes = Lanes(lambda shared, own: jnp.sqrt(own) / shared)
+    ptx = lanes.kernel(np.ones(3), np.ones(3), THREADS)[0]
+    assert "rcp.approx.ftz.f64" in ptx and "rsqrt.approx.ftz.f64" in ptx
+    assert "div." not in ptx and "sqrt.rn" not in ptx
+    settled = lanes.kernel(np.ones(3), np.ones(3), THREADS, 1)[0]
+    assert "rsqrt" in settled and "rcp" not in settled
 
 
 def test_what_a_gpu_does_not_know_is_said():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 
@@ -32,3 +33,17 @@ def writable(folder: Path) -> bool:
     except OSError:
         return False
     return os.access(folder, os.W_OK | os.X_OK)
+
+
+def is_private(folder: Path) -> bool:
+    """Whether a folder is one that only the user can write to: what is kept there is executed."""
+    if not hasattr(os, "getuid"):
+        return True  # Windows: folders below the user's own are the user's own
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and is_ours(found)
+
+
+def is_ours(found: os.stat_result) -> bool:
+    """Whether a file or folder belongs to the user, and no other can write to it."""
+    others = stat.S_IWGRP | stat.S_IWOTH
+    return found.st_uid == os.getuid() and not found.st_mode & others

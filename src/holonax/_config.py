@@ -11,13 +11,19 @@ of, else in that of HOLONAX_CACHE, else in holonax/jax below the user's cache fo
 HOLONAX_CACHE=off nothing is kept. Programs of our own compiler are kept by `compiler/store.py`.
 """
 
+import gc
 import os
 import warnings
 from typing import Any, NoReturn
 
-import jax
+# Importing makes many objects and drops few: looking for those is a tenth of its time.
+_COLLECTING = gc.isenabled()
+gc.disable()
 
-from ._cache import cache_folder, writable
+import jax  # noqa: E402
+
+from ._cache import cache_folder, is_private, writable  # noqa: E402
+from ._collecting import collect_again  # noqa: E402
 
 _OPTION = "xla_cpu_small_while_loop_byte_threshold"
 _THRESHOLD = 10_000_000
@@ -54,8 +60,8 @@ def _keep_programs() -> None:
     if folder is None or jax.config.values["jax_compilation_cache_dir"] is not None:
         return
     folder = folder if os.environ.get("HOLONAX_CACHE") else folder / "jax"
-    if not writable(folder):
-        return  # JAX would warn of each program
+    if not writable(folder) or not is_private(folder):
+        return  # JAX would warn of each program, or execute what others have put there
     jax.config.update("jax_compilation_cache_dir", str(folder))
     if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
@@ -98,6 +104,11 @@ def check_precision(owner: str) -> None:
             f"{owner}: JAX was switched to 32 bit after holonax was imported, which needs 64 bit "
             'to hold constraints. Take back jax.config.update("jax_enable_x64", False).'
         )
+
+
+def imported() -> None:
+    """What is to be done when all of holonax is there: garbage is collected again."""
+    collect_again(_COLLECTING)
 
 
 def configure() -> None:

@@ -125,14 +125,20 @@ class Lanes:
                 counts.seconds += time.perf_counter() - began
         return found
 
-    def kernel(self, shared: Any, own: Any, threads: int) -> tuple[str, Layout, Any]:
-        """(PTX, layout, structure of the results) for a GPU, in blocks of so many threads."""
+    def kernel(
+        self, shared: Any, own: Any, threads: int, settled: int = 0
+    ) -> tuple[str, Layout, Any]:
+        """(PTX, layout, structure of the results) for a GPU, in blocks of so many threads. Zeros
+        and ones of the first `settled` arrays of `shared` are built in."""
         if machine.binding() is None:
             raise Unsupported("llvmlite is not installed")
         leaves, tree = jax.tree.flatten((shared, own))
         number = len(jax.tree.leaves(shared))
         shapes = tuple((np.shape(x), np.result_type(x).str) for x in leaves)
-        key = self._key(tree, number, -threads, shapes)
+        from .program import plain, written_in_threads
+
+        built_in = [plain(x) for x in leaves[:settled]]
+        key = self._key(tree, number, -threads, shapes, built_in)
         found = None if key is None else store.read(key)
         if found is not None and "tree" in found[0]:
             said, code = found
@@ -141,10 +147,8 @@ class Lanes:
             counts.read += 1
             out = jax.tree.structure(trees.rebuilt(said["tree"], blank))
             return code.decode(), layout, out
-        from .program import written_in_threads
-
         closed, shape = self._traced(leaves, tree)
-        text, layout = written_in_threads(closed, list(range(number, len(leaves))))
+        text, layout = written_in_threads(closed, list(range(number, len(leaves))), built_in)
         ptx = patiently(machine.ptx, text, threads)
         self._keep(key, layout, shape, ptx.encode())
         return ptx, layout, jax.tree.structure(shape)
@@ -204,13 +208,15 @@ class Lanes:
         self._keep(key, layout, shape, code, lanes)
         return Packs(*loaded, layout, lanes, jax.tree.structure(shape))
 
-    def _key(self, tree: Any, number: int, lanes: int, shapes: Any) -> str | None:
+    def _key(
+        self, tree: Any, number: int, lanes: int, shapes: Any, built_in: Any = ()
+    ) -> str | None:
         if store.folder() is None:
             return None
         try:
             return fingerprint.fingerprint(
                 *("lanes", fingerprint.of_installation(), machine.processor(), lanes, number),
-                *(self.function, tree, [list(x) for x in shapes]),
+                *(self.function, tree, [list(x) for x in shapes], repr(built_in)),
             )
         except fingerprint.Unknown:
             return None

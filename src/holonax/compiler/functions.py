@@ -157,27 +157,27 @@ class FunctionText:
         return "\n".join([f"{start} {{", *self.lines, f"  ret {kind} {out}", "}"])
 
 
-def _sincos(f: FunctionText) -> tuple[str, ...]:
-    """(sin, cos) for |x| below 2^45."""
+def _sincos(f: FunctionText, closely: bool = False) -> tuple[str, ...]:
+    """(sin, cos) for |x| below 2^45; `closely`, to less than one unit in the last place."""
     (x,) = f.args
     # a number so large that its last bit is worth one
     shifted = f.fma(x, 2 / math.pi, _ROUND)
     quarter = f.value(f"bitcast {f.real} {shifted} to {f.whole}")
-    k = f.sub(shifted, _ROUND)
-    # x - k pi/2 as r + tail: the product's error is known, and the first difference exact
-    p = f.mul(k, _HALF_PI[0])
-    s = f.fma(k, _HALF_PI[1], f.fma(k, _HALF_PI[0], f.neg(p)))
-    d = f.sub(x, p)
-    r = f.sub(d, s)
-    tail = f.sub(f.sub(d, r), s)
+    back = f.neg(f.sub(shifted, _ROUND))
+    # x - k pi/2: the first difference is exact
+    d = f.fma(back, _HALF_PI[0], x)
+    r = f.fma(back, _HALF_PI[1], d)
     z = f.mul(r, r)
-    v = f.neg(f.mul(z, r))
-    inner = f.fma(v, f.polynomial(z, _SIN[1:]), f.mul(0.5, tail))
-    sine = f.sub(r, f.fma(v, _SIN[0], f.fma(z, inner, f.neg(tail))))
-    half = f.mul(0.5, z)
-    w = f.sub(1.0, half)
-    small = f.fma(f.neg(r), tail, f.sub(f.sub(1.0, w), half))
-    cosine = f.add(w, f.fma(f.mul(z, z), f.polynomial(z, _COS), small))
+    w = f.fma(z, -0.5, 1.0)
+    square = f.mul(z, z)
+    of_sine, of_cosine = f.polynomial(z, _SIN), f.polynomial(z, _COS)
+    if closely:
+        tail = f.fma(back, _HALF_PI[1], f.sub(d, r))
+        lost = f.fma(f.neg(r), tail, f.fma(z, -0.5, f.sub(1.0, w)))
+        sine = f.add(r, f.fma(f.mul(r, z), of_sine, f.mul(tail, w)))
+        cosine = f.add(w, f.fma(square, of_cosine, lost))
+    else:
+        sine, cosine = f.mul(r, f.fma(z, of_sine, 1.0)), f.fma(square, of_cosine, w)
     odd = f.odd(quarter)
     sin, cos = f.select(odd, cosine, sine), f.select(odd, sine, cosine)
     following = f.value(f"add {f.whole} {quarter}, {f.count(1)}")
@@ -342,8 +342,9 @@ def _acos(f: FunctionText) -> tuple[str, ...]:
 
 
 def _tan(f: FunctionText) -> tuple[str, ...]:
-    sine, cosine = _sincos(f)
-    return (f.div(sine, cosine),)
+    (x,) = f.args
+    sine, cosine = _sincos(f, closely=True)
+    return (f.select(f.compare("oeq", x, 0.0), x, f.div(sine, cosine)),)  # -0 stays what it is
 
 
 MAKERS: dict[str, tuple[int, Callable[[FunctionText], tuple[str, ...]]]] = {

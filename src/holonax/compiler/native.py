@@ -20,6 +20,7 @@ from jax import export
 from jax.core import Tracer
 from jax.extend import core as jax_core
 
+from .._collecting import uncollected
 from .._config import refuse_after_fork
 from . import fingerprint, machine, store, trees
 from .executable import Layout, Program
@@ -115,8 +116,9 @@ class Native:
         compiling.names.append(self.__name__)
         try:
             refuse_after_fork()
-            key = self._key(args, leaves, tree)
-            return self._found(key, leaves) or self._made(key, args, leaves, tree)
+            with uncollected():
+                key = self._key(args, leaves, tree)
+                return self._found(key, leaves) or self._made(key, args, leaves, tree)
         except KeyboardInterrupt:
             raise CompilationInterrupted(
                 f"holonax was interrupted while it compiled a program ({self.__name__}). The next "

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from . import algebra, lowering, machine, moving, primitives  # noqa: F401  rules register
 from .arrays import SMALL, Stored
@@ -18,6 +21,8 @@ from .threads import ThreadEmitter
 
 SHORT = 4000  # operations up to which a program is
 MUCH = 2000  # numbers from which on results are written as soon as they are known
+
+Plain = tuple[tuple[int, float], ...]  # numbers of an array that are known, by place
 
 
 class Lowered(NamedTuple):
@@ -63,15 +68,28 @@ def written_in_lanes(
     return emitter.text(), layout, lanes
 
 
-def written_in_threads(closed: Any, batched: list[int]) -> tuple[str, Layout]:
-    """A closed jaxpr of one run in LLVM's language, for a GPU with a thread for each run."""
-    made = lowered(closed, Lowering())
+def written_in_threads(
+    closed: Any, batched: list[int], built_in: Sequence[Plain] = ()
+) -> tuple[str, Layout]:
+    """A closed jaxpr of one run in LLVM's language, for a GPU with a thread for each run. As in
+    lanes, more loops are written out. Of the first arguments, the numbers of `built_in` are known.
+    """
+    made = lowered(closed, Lowering(4 * lowering.UNROLLED), built_in)
     sizes = len(made.inputs), len(made.outputs)
     emitter = ThreadEmitter(made.main, made.buffers, *sizes, batched)
     return emitter.text(), Layout(made.inputs, made.outputs, 0, made.operations)
 
 
-def lowered(closed: Any, low: Lowering) -> Lowered:
+def plain(x: Any) -> Plain:
+    """Zeros and ones of an array, by their places in it: what these are multiplied with or added to
+    is less work, and they tend to stay what they are."""
+    flat = np.ravel(x)
+    if flat.size > SMALL or flat.dtype != float:
+        return ()
+    return tuple((k, value) for k, value in enumerate(flat.tolist()) if value in (0, 1, -1))
+
+
+def lowered(closed: Any, low: Lowering, built_in: Sequence[Plain] = ()) -> Lowered:
     """A closed jaxpr in scalar operations. Raises `Unsupported` for what there is no rule for."""
     jaxpr = closed.jaxpr
     if low.weight(jaxpr) > 20 * MOST:
@@ -84,6 +102,8 @@ def lowered(closed: Any, low: Lowering) -> Lowered:
         inputs.append((kind, tuple(var.aval.shape)))
         stored = Stored(buffer, tuple(var.aval.shape))
         args.append(low.a.small(stored) if size <= SMALL else stored)
+        for place, value in built_in[k] if k < len(built_in) else ():
+            args[-1].flat[place] = low.b.const(kind, value)
     results = low.run(jaxpr, closed.consts, args)
     outputs, taken, last = [], set(), []
     for k, (var, x) in enumerate(zip(jaxpr.outvars, results, strict=True)):

@@ -11,14 +11,13 @@ import contextlib
 import hashlib
 import json
 import os
-import stat
 import tempfile
 import time
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .._cache import cache_folder, writable
+from .._cache import cache_folder, is_ours, is_private, writable
 
 _MAGIC = b"holonax program 1 "
 _MOST = 512 * 2**20  # bytes that are kept; the oldest go first
@@ -33,26 +32,14 @@ def folder() -> Path | None:
     above = cache_folder()
     if above is None or not writable(above / "programs"):
         return None
-    return above / "programs" if _is_private(above / "programs") else None
-
-
-def _is_private(path: Path) -> bool:
-    if not hasattr(os, "getuid"):
-        return True  # Windows: folders below the user's own are the user's own
-    found = path.lstat()
-    return stat.S_ISDIR(found.st_mode) and _is_ours(found)
-
-
-def _is_ours(found: os.stat_result) -> bool:
-    others = stat.S_IWGRP | stat.S_IWOTH
-    return found.st_uid == os.getuid() and not found.st_mode & others
+    return above / "programs" if is_private(above / "programs") else None
 
 
 def _content(path: Path) -> bytes:
     """What is in a file, which has to be the user's own even if its folder was exchanged since."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
     with open(handle, "rb") as file:
-        if hasattr(os, "getuid") and not _is_ours(os.fstat(handle)):
+        if hasattr(os, "getuid") and not is_ours(os.fstat(handle)):
             raise PermissionError(path)
         return file.read()
 

@@ -7,10 +7,11 @@ to each other read numbers next to each other. All functions of mathematics are 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from . import functions, routines
-from .llvm import Emitter, _width, stored_type
+from . import functions, routines, thread_arithmetic
+from .llvm import Emitter, _width, literal, stored_type
 from .operations import Block, Buffer, Node, Unsupported, is_float
 
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -27,6 +28,7 @@ class ThreadEmitter(Emitter):
     ):
         self._batched = set(batched)
         self._functions: set[str] = set()
+        self._arithmetic: set[str] = set()
         self._pairs: dict[str, str] = {}
         # routines take matrices whose entries lie next to each other: a copy of one's own
         self._staged: dict[Buffer, str] = dict.fromkeys(_in_routines(main), "")
@@ -160,6 +162,34 @@ class ThreadEmitter(Emitter):
         self.lines.append(f"  br i1 {more}, label %f{n}, label %e{n}")
         self._label(f"e{n}")
 
+    def _float(self, op: str, kind: str, args: Any) -> str:
+        if kind == "f64":
+            if op == "div":
+                return self._quotient(*args)
+            if op == "sqrt":
+                return self._by("root", self._operand(args[0]))
+            if op == "max" and all(map(thread_arithmetic.is_size, args)):
+                return self._larger(*map(self._operand, args))
+        return super()._float(op, kind, args)
+
+    def _by(self, name: str, x: str) -> str:
+        """A function of arithmetic."""
+        self._arithmetic.add(name)
+        return self._value(f"call double @hx.{name}(double {x})")
+
+    def _quotient(self, a: Node, b: Node) -> str:
+        known = b.op == "const" and b.data != 0 and math.isfinite(1 / b.data)
+        by = literal("f64", 1 / b.data) if known else self._by("inverse", self._operand(b))
+        if a.op == "const" and a.data == 1:
+            return by
+        return self._value(f"fmul contract double {self._operand(a)}, {by}")
+
+    def _larger(self, a: str, b: str) -> str:
+        """Of two that are not negative; NaN wherever one of them is."""
+        x, y = (self._value(f"bitcast double {value} to i64") for value in (a, b))
+        larger = self._value(f"icmp ugt i64 {x}, {y}")
+        return self._value(f"select i1 {larger}, double {a}, double {b}")
+
     def _function(self, op: str, kind: str, args: Any) -> str:
         x = ", ".join(self._typed(a) for a in args)
         if kind == "f64" and op in ("sin", "cos"):
@@ -176,11 +206,13 @@ class ThreadEmitter(Emitter):
     def text(self) -> str:
         """The whole module."""
         texts, declared = functions.text(self._functions, 0)
+        more, others = thread_arithmetic.text(self._arithmetic)
         return "\n".join(
             [
                 f'target triple = "{TRIPLE}"',
                 *self.constants,
-                *sorted(self.declared | declared),
+                *sorted(self.declared | declared | others),
+                *more,
                 *texts,
                 routines.text(self.routines),
                 "define ptx_kernel void @program(ptr noalias %in, ptr noalias %out, i64 %runs) "

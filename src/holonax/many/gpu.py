@@ -9,6 +9,7 @@ import numpy as np
 
 from ..compiler.batched import Lanes
 from ..compiler.cuda import THREADS, Kernel, NoGPU, driver
+from ..compiler.executable import Layout
 from ..compiler.operations import DTYPES, Unsupported
 from .batch import OWNER, Batch
 from .one_run import Ended, Own, Shared
@@ -26,6 +27,12 @@ def driver_trouble() -> str | None:
     return None
 
 
+def kernel_of(known: Lanes, shared: Shared, one: Own) -> tuple[str, Layout, Any]:
+    """(PTX, layout, structure of the results) of runs like this one."""
+    settled = len(jax.tree.leaves(shared.arrays))  # the first of what is shared
+    return known.kernel(shared, one, THREADS, settled)
+
+
 class OnGPU:
     """Runs on the first GPU of this machine."""
 
@@ -38,7 +45,7 @@ class OnGPU:
             )
         one = jax.tree.map(lambda x: np.asarray(x, dtype=float)[0], batch.own(0, 1))
         try:
-            ptx, self._layout, self._tree = known.kernel(shared, one, THREADS)
+            ptx, self._layout, self._tree = kernel_of(known, shared, one)
         except Unsupported as reason:
             raise RuntimeError(
                 f"{OWNER}: this mechanism or method cannot be computed on a GPU ({reason}). Use "

@@ -333,10 +333,9 @@ def _screw(length: Any, bend: Any) -> tuple[Vec3, Vec3]:
 def beam_node(name: str, inertias: Any, r: Any, A: Any, v: Any, spin: Any, start: Any) -> Body:
     """A node with mass and inertias (4,) at r, moving as if all were rigid about `start`."""
     xp = namespace(inertias, r, A, v, spin)
-    J = xp.concatenate([inertias[1:], np.zeros(3)])
     q = xp.concatenate([r, quaternion_from_axes(A)])
     rate = xp.concatenate([v + xp.cross(spin, r - start), A.T @ spin])
-    return Body(name, "spatial", inertias[0], J, r, A, q, rate)
+    return Body(name, "spatial", inertias[0], inertias[1:], r, A, q, rate)
 
 
 @record("line_load", "line load")

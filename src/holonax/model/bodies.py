@@ -24,6 +24,8 @@ class Body:
 
     Made by `Model.body` and `Model.planar_body`; hand it, or its name, to joints and forces.
     `position` is that of its frame's origin and `rotation` the matrix (2x2 or 3x3) of its axes;
+    `inertia` is a number in the plane; in space the moments about the body's axes, and behind them
+    the products of inertia where there may be some (see `BodySet`).
     `com` is the centre of mass in the body's coordinates, None where it is the origin. `start` and
     `rate` are its rows of q and v, which are those of the centre of mass.
     """
@@ -210,6 +212,10 @@ class BodyItem(Item):
             raise ModelError(str(error)) from None
         return float(mass), J, is_point
 
+    def _is_principal(self) -> bool:
+        """Whether moments about the body's own axes were given, and no products of inertia."""
+        return isinstance(self.inertia, str) or np.shape(self.inertia) == (3,)
+
     def _numbers(self, what: str, value: Any) -> Any:
         """`value` as an array of numbers; its shape and signs are for `check_inertia`."""
         try:
@@ -261,7 +267,10 @@ class SpatialBody(BodyItem):
         spin = vector(owner, "angular_velocity", self.angular_velocity, 3)
         xp, com = namespace(J, A, r, v, spin, self.com), self._com()
         _check_point(owner, is_point, spin)
-        J = xp.array([J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]])
+        if self._is_principal():
+            J = xp.array([J[0, 0], J[1, 1], J[2, 2]])
+        else:
+            J = xp.array([J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]])
         centre, speed = r, v
         if com is not None:
             centre, speed = r + A @ com, v + xp.cross(spin, A @ com)

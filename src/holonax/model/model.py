@@ -180,6 +180,16 @@ class Model(AnalysisMethods):
         said = ", ".join(f"{name}={shown(tuple(x.tolist()))}" for name, x in own)
         return "\n  ".join([f"Model({said})", *map(repr, self._items.values())])
 
+    def _repr_html_(self) -> str:
+        """For notebooks: a picture of the model as it is described, and its records."""
+        from html import escape
+
+        from .. import view
+
+        drawn = bool(self._bodies)
+        picture = view.inline_described(self.system(), *self.start_vectors()) if drawn else ""
+        return f"{picture}<pre>{escape(repr(self))}</pre>"
+
     def add(self, item: Item) -> Item:
         """Add a record, one of another model or of a class of your own."""
         if not isinstance(item, Item):
@@ -471,7 +481,7 @@ class Model(AnalysisMethods):
         frame = PlanarFrame if planar else Frame
         joints = _grouped([*self._joints.values(), *self._orientations()], index, frame)
         joints.sort(key=lambda g: not g.is_holonomic)
-        inertia = stacked([b.inertia for b in bodies], 1)
+        inertia = _inertias([b.inertia for b in bodies])
         return BodySet.of(
             mass=stacked([b.mass for b in bodies]),
             inertia=inertia[0] if planar else inertia,
@@ -555,6 +565,12 @@ def _alike(attached: Any) -> Iterator[list[tuple[str, Any, tuple[str, ...], tupl
 
 def _nodes(touched: Any, index: dict[str, int]) -> tuple[Indices, ...]:
     return tuple(Indices.of(index[x[k]] for x in touched) for k in range(len(touched[0])))
+
+
+def _inertias(all: list[Any]) -> Any:
+    """The inertias of bodies side by side, with products of inertia where one of them has some."""
+    rows = max(len(x) for x in all)
+    return stacked([namespace(x).pad(x, (0, rows - len(x))) for x in all], 1)
 
 
 def _grouped(attached: Any, index: dict[str, int], frame: type) -> list[Group]:

@@ -104,7 +104,7 @@ def total_momentum(system: Mechanism, q: np.ndarray, v: np.ndarray, about: Any) 
             r, u = (np.pad(x, ((0, 0), (0, 1))) for x in (r, u))
             angular[:, 2] += inertia[i] * motion.angular_velocity
         else:
-            xx, yy, zz, xy, xz, yz = inertia[:, i]
+            xx, yy, zz, xy, xz, yz = np.pad(inertia[:, i], (0, 6 - inertia.shape[0]))
             J = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
             A = np.asarray(motion.rotation)
             spin = np.einsum("nji,nj->ni", A, motion.angular_velocity) @ J

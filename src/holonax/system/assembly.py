@@ -32,9 +32,10 @@ class BodySet(eqx.Module):
     """The bodies of one kind with the element groups between them.
 
     `mass` is (n,); `inertia` is (n,) for planar bodies and (6, n) for spatial ones, in the order
-    xx, yy, zz, xy, xz, yz. `gravity` is the acceleration of free fall. `com` (n, 2 or 3) is where
-    the centres of mass lie in coordinates that begin elsewhere, for those who ask in these; q, v
-    and the elements know the centres of mass only.
+    xx, yy, zz, xy, xz, yz, or (3, n) where no body has products of inertia. `gravity` is the
+    acceleration of free fall. `com` (n, 2 or 3) is where the centres of mass lie in coordinates
+    that begin elsewhere, for those who ask in these; q, v and the elements know the centres of
+    mass only.
     """
 
     mass: Array
@@ -161,7 +162,7 @@ class BodySet(eqx.Module):
 
     def inverse_inertia(self) -> Array:
         """J^-1, in the same order of components as `inertia`."""
-        if self.frame is PlanarFrame:
+        if self.frame is PlanarFrame or self.inertia.shape[0] == 3:
             return 1.0 / self.inertia
         xx, yy, zz, xy, xz, yz = self.inertia
         a, b, c = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
@@ -172,6 +173,8 @@ class BodySet(eqx.Module):
         """`inertia` times the angular components `w`, a list of one or three rows."""
         if self.frame is PlanarFrame:
             return [inertia * w[0]]
+        if inertia.shape[0] == 3:
+            return [own * x for own, x in zip(inertia, w, strict=True)]
         xx, yy, zz, xy, xz, yz = inertia
         x, y, z = w
         return [xx * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z]
@@ -367,8 +370,7 @@ class Weights(eqx.Module):
         one = jnp.ones_like(bodies.mass)
         if bodies.frame is PlanarFrame:
             return Weights(one, one)
-        zero = jnp.zeros_like(one)
-        return Weights(one, jnp.stack([one, one, one, zero, zero, zero]))
+        return Weights(one, jnp.stack([one, one, one]))
 
     def apply(self, bodies: BodySet, x: Array) -> Array:
         """W x for a vector x."""

@@ -237,6 +237,29 @@ class Group(eqx.Module):
         value = lambda moved: jnp.stack(self.rate(moved, t))  # noqa: E731
         return [self._columns(value, frames, node, pose=True) for node in range(len(frames))]
 
+    def acceleration_by_motion(
+        self, frames: Sequence[Any], accelerations: Sequence[Any], t: Any
+    ) -> tuple[list[Any], list[Any]]:
+        """The derivatives of d/dt(rate), G a - gamma, to the poses and to the velocities of each
+        node, (rows, dof, elements); `accelerations` are those of the coordinates (v, w) of the
+        nodes."""
+        t = jnp.asarray(t, dtype=float)
+
+        def rate(poses: Any, rates: Any, time: Any) -> list[Any]:
+            moved = zip(frames, poses, rates, strict=True)
+            return self.rate([frame.with_pose(x).with_velocity(v) for frame, x, v in moved], time)
+
+        def value(moved: Sequence[Any]) -> Any:
+            at = [frame.pose for frame in moved], [frame.rates for frame in moved], t
+            along = [frame.pose_rate for frame in moved], list(accelerations), jnp.ones_like(t)
+            return jnp.stack(jax.jvp(rate, at, along)[1])
+
+        by_pose, by_velocity = (
+            [self._columns(value, frames, node, pose=pose) for node in range(len(frames))]
+            for pose in (True, False)
+        )
+        return by_pose, by_velocity
+
     def _columns(
         self, fun: Any, frames: Sequence[Any], node: int, *, pose: bool, first: int = 0
     ) -> Any:
