@@ -538,3 +538,59 @@ def test_lateral_buckling_begins_when_the_crank_has_lifted_the_tip_by_a_tenth_of
     sideways = np.abs(middle[:, 1] - middle[0, 1])
     assert np.interp(0.04, result.t, sideways) < 3e-4
     assert 0.05 < result.t[np.argmax(sideways > 1e-3)] < 0.09  # the paper says about 0.05 s
+
+
+def flexible(built, t_end, dt):
+    return hx.simulate(
+        *built, t_end, dt=dt, formulation=hx.Index3(), integrator=hx.GeneralizedAlpha(0.6)
+    )
+
+
+@pytest.mark.slow
+def test_cantilever_falls_twice_as_far_as_it_would_rest():
+    tip = np.asarray(flexible(ready.cantilever(elements=4), 0.1, 1e-3)["beam.end"].position)[:, 2]
+    EI, weight = 210e9 * 0.02 * 0.002**3 / 12, 9.81 * 7800 * 0.02 * 0.002
+    rest = 2.0 * 0.5**3 / (3 * EI) + weight * 0.5**4 / (8 * EI)
+    assert tip.min() == pytest.approx(-2 * rest, rel=0.05)  # but for the higher modes
+
+
+@pytest.mark.slow
+def test_flexible_slider_crank_moves_its_slider_as_a_rigid_one_does():
+    result = flexible(ready.flexible_slider_crank(elements=4), 0.15, 5e-4)
+    assert result.success, result.message
+    t = np.asarray(result.t)
+    angle = 20 * (t - 0.05 * (1 - np.exp(-20 * t)))
+    rigid = 0.15 * np.cos(angle) + np.sqrt(0.3**2 - (0.15 * np.sin(angle)) ** 2)
+    assert np.abs(result["slider"].position[:, 0] - rigid).max() < 1e-3
+
+
+@pytest.mark.slow
+def test_flexible_four_bar_closes_as_a_rigid_one_does():
+    result = flexible(ready.flexible_four_bar(elements=4), 0.2, 5e-4)
+    assert result.success, result.message
+    t = np.asarray(result.t)
+    angle = 12 * (t - 0.1 * (1 - np.exp(-10 * t)))
+    ends = np.asarray(result["rocker.end"].position)
+    crank = 0.12 * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+    coupler = np.linalg.norm(ends[:, :2] - crank, axis=1)
+    assert np.abs(np.linalg.norm(ends - [0.36, 0, 0], axis=1) - 0.24).max() < 1e-3
+    assert np.abs(coupler - np.hypot(0.24, 0.24)).max() < 1e-3
+
+
+@pytest.mark.slow
+def test_rotor_pulls_at_its_hub_with_the_centrifugal_force_of_a_blade():
+    result = flexible(ready.rotor(blades=2, elements=4), 0.2, 5e-4)
+    assert result.success, result.message
+    pull = result.beam("blade0").section_force[:, 0, 0].mean()
+    inner = 0.2 + 0.25  # the middle of the first element
+    exact = 1600 * 0.1 * 0.012 * 20.0**2 * (2.2**2 - inner**2) / 2
+    assert pull == pytest.approx(exact, rel=0.03)
+
+
+@pytest.mark.slow
+def test_cable_in_wind_sags_twice_as_far_as_it_would_rest():
+    result = flexible(ready.cable_in_wind(elements=10), 1.0, 5e-3)
+    assert result.success, result.message
+    sag = 0.39 * 9.81 * 40**2 / (8 * 5e6 * 0.05 / 39.95)
+    middle = np.asarray(result["cable(0.5)"].position)
+    assert middle[:, 2].min() == pytest.approx(-2 * sag, rel=0.05)

@@ -33,6 +33,7 @@ def spatial():
     table = [(0.0, section), (1.0, hx.Section(2.0, (1.0, 1.1), 0.4, (0.2, 0.3), 0.1))]
     m.beam("beam", (0, 0, 0), (1, 0.2, 0.3), section=section, up=NORMAL, elements=3)
     m.beam("arc", (0, 0, 0), (1, 0, 0), section=table, elements=2, curvature=(0.1, 0.2, 0.3))
+    m.cable("rope", (0, 0, 0), (1, 0, 0), EA=1e3, mass=0.1, length=1.1, elements=2, damping=0.1)
     m.line_load("wind", "beam", force=(0.1, 0.2, 0.3), axes="body")
     m.revolute("revolute", "ground", "crank", at=(0, 0, 0.1), axis=AXIS)
     m.universal("universal", "crank", "rod", at=(0.4, 0, 0), axis_a=AXIS, axis_b=OTHER)

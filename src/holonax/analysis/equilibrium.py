@@ -269,7 +269,10 @@ def _checked(t: Any, method: Any, load_steps: Any, tol: Any) -> tuple[Array, Arr
 
 def _found(arguments: tuple[Any, ...], rank: int | None, relaxation: bool) -> Found:
     """Where the search ends; Newton's method alone is followed by relaxation where it fails."""
-    found = _search(*arguments, rank=rank, relaxation=relaxation)
+    if not is_traced(arguments):
+        found = _search_once(*arguments, rank=rank, relaxation=relaxation)
+    else:
+        found = _search(*arguments, rank=rank, relaxation=relaxation)
     if relaxation:
         return found
     done = known(found.done)
@@ -278,11 +281,10 @@ def _found(arguments: tuple[Any, ...], rank: int | None, relaxation: bool) -> Fo
         return jax.lax.cond(found.done, lambda *_: found, again, *arguments)
     if done or not np.isfinite(found.size):  # found, or nowhere to relax from
         return found
-    return _search(*arguments, rank=rank, relaxation=True)
+    return _search_once(*arguments, rank=rank, relaxation=True)
 
 
-@partial(jax.jit, static_argnames=("rank", "relaxation"))
-def _search(
+def _searched(
     system: System,
     q: Array,
     t: Array,
@@ -298,6 +300,16 @@ def _search(
         return loaded(system, q, t, load_steps, redundant=redundant)
     options = {"rank": rank, "relaxation": relaxation, "relaxation_steps": steps}
     return search(system, q, t, load_steps, tol, **options)
+
+
+# By itself a search is compiled quickly rather than well: it takes a few steps, most of them in
+# the library of linear algebra. As a part of another program it is compiled as that is.
+_search = jax.jit(_searched, static_argnames=("rank", "relaxation"))
+_search_once = jax.jit(
+    _searched,
+    static_argnames=("rank", "relaxation"),
+    compiler_options={"xla_backend_optimization_level": 0},
+)
 
 
 @partial(jax.jit, static_argnums=2)

@@ -144,7 +144,7 @@ class Native:
                 shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves]
                 blank = [np.zeros(()) for _ in exported.out_avals]
                 out = jax.tree.structure(trees.rebuilt(said["tree"], iter(blank)))
-                run = _run_by_xla(jax.jit(exported.call), shapes, out)
+                run = _run_by_xla(jax.jit(exported.call), shapes, out, self._once)
                 counts.left_to_xla.append((self.__name__, "kept on disk"))
                 return run
             program = Program(code, Layout.of(said["layout"]))
@@ -179,7 +179,7 @@ class Native:
             text, layout = written(closed, once=self._once)
         except Unsupported as reason:
             counts.left_to_xla.append((self.__name__, str(reason)))
-            return _by_xla(closed, shape, shapes, key)
+            return _by_xla(closed, shape, shapes, key, self._once)
         clock.append(time.perf_counter())
         size = layout.operations
         effort = EFFORTS[3 if self._once else bisect.bisect_left(SIZES, size)]
@@ -220,7 +220,9 @@ class Native:
             return None
 
 
-def _by_xla(closed: Any, shape: Any, shapes: Any, key: str | None) -> Callable[[Any], Any]:
+def _by_xla(
+    closed: Any, shape: Any, shapes: Any, key: str | None, once: bool
+) -> Callable[[Any], Any]:
     """A traced program, compiled by XLA; what XLA is given is kept as well, so that the next
     process need not trace it."""
     jitted = jax.jit(jax_core.jaxpr_as_fun(closed))
@@ -233,11 +235,13 @@ def _by_xla(closed: Any, shape: Any, shapes: Any, key: str | None) -> Callable[[
             jitted = jax.jit(exported.call)
         except (trees.Undescribed, ImportError, ValueError, NotImplementedError):
             pass  # something in it cannot be kept
-    return _run_by_xla(jitted, shapes, out)
+    return _run_by_xla(jitted, shapes, out, once)
 
 
-def _run_by_xla(jitted: Any, shapes: Any, out: Any) -> Callable[[Any], Any]:
-    compiled = patiently(partial(jitted.lower(*shapes).compile, compiler_options=XLA_OPTIONS))
+def _run_by_xla(jitted: Any, shapes: Any, out: Any, once: bool) -> Callable[[Any], Any]:
+    # what runs once is not worth LLVM's optimisations, a third of the time to compile
+    options = {**XLA_OPTIONS, **({"xla_backend_optimization_level": 0} if once else {})}
+    compiled = patiently(partial(jitted.lower(*shapes).compile, compiler_options=options))
 
     def run(leaves: list[np.ndarray]) -> Any:
         refuse_after_fork()

@@ -12,7 +12,15 @@ from .._arguments import checked_call
 from .._messages import listed, shown
 from ..model import Model
 from .describing import MODELS
-from .flexible import lateral_buckling, whirling_rod
+from .flexible import (
+    cable_in_wind,
+    cantilever,
+    flexible_four_bar,
+    flexible_slider_crank,
+    lateral_buckling,
+    rotor,
+    whirling_rod,
+)
 from .linkages import (
     bricard,
     four_bar,
@@ -35,9 +43,13 @@ from .wheelset import wheelset
 __all__ = [
     "andrews",
     "bricard",
+    "cable_in_wind",
+    "cantilever",
     "car_axis",
     "double_pendulum",
     "file_text",
+    "flexible_four_bar",
+    "flexible_slider_crank",
     "flyball_governor",
     "four_bar",
     "heavy_top",
@@ -45,6 +57,7 @@ __all__ = [
     "model_of",
     "n_four_bar",
     "pendulum_with_spring",
+    "rotor",
     "slider_crank",
     "slider_crank_with_spring",
     "spatial_slider_crank",

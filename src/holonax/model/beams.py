@@ -144,6 +144,11 @@ class BeamItem(Item):
         order = _numbers.count(self.owner, "order", self.order, most=3, error=ModelError)
         return BeamPlace(self.name, first, elements, order)
 
+    @property
+    def rest_length(self) -> Any:
+        """The length of its axis at rest."""
+        return self._line()[0]
+
     def _line(self) -> tuple[Any, Any, Any]:
         """(length, axes of the first section, curvature) at rest."""
         start, end = (vector(self.owner, x, getattr(self, x), 3) for x in ("from_", "to"))
@@ -272,7 +277,7 @@ class BeamItem(Item):
         spin = vector(self.owner, "angular_velocity", self.angular_velocity, 3)
         v = vector(self.owner, "velocity", self.velocity, 3)
         return [
-            _node(place.node_name(k), inertias[k], r[k], A[k], v, spin, start)
+            beam_node(place.node_name(k), inertias[k], r[k], A[k], v, spin, start)
             for k in range(at.size)
         ]
 
@@ -325,7 +330,8 @@ def _screw(length: Any, bend: Any) -> tuple[Vec3, Vec3]:
     return Vec3(length, zero, zero), Vec3(*(length * bend[k] for k in range(3)))
 
 
-def _node(name: str, inertias: Any, r: Any, A: Any, v: Any, spin: Any, start: Any) -> Body:
+def beam_node(name: str, inertias: Any, r: Any, A: Any, v: Any, spin: Any, start: Any) -> Body:
+    """A node with mass and inertias (4,) at r, moving as if all were rigid about `start`."""
     xp = namespace(inertias, r, A, v, spin)
     q = xp.concatenate([r, quaternion_from_axes(A)])
     rate = xp.concatenate([v + xp.cross(spin, r - start), A.T @ spin])
@@ -353,11 +359,11 @@ class LineLoad(Item):
     force: Any
     axes: Any = "world"
 
-    def attached(self, beam: BeamItem, nodes: list[Body]) -> list[Attached]:
+    def attached(self, beam: Any, nodes: list[Body]) -> list[Attached]:
         """The loads on the nodes (Lobatto quadrature)."""
         choice(self.owner, "axes", self.axes, ("world", "body"), error=ModelError)
         place = beam.place(0)
-        length, _, _ = beam._line()
+        length = beam.rest_length
         given = frame_function(self.owner, "force", self.force, "spatial", ("",), None)
         value, function, of_state = None, None, False
         if callable(given):

@@ -23,6 +23,7 @@ from ..system.signals import check_breaks
 from . import (
     beams,
     bodies,
+    cables,
     custom,
     drivers,
     force_items,
@@ -106,6 +107,7 @@ class Model(AnalysisMethods):
     body = _adds_body(bodies.SpatialBody)
     planar_body = _adds_body(bodies.PlanarBody)
     beam = _adds(beams.BeamItem)
+    cable = _adds(cables.CableItem)
     line_load = _adds(beams.LineLoad)
 
     spherical = _adds(joints.Spherical)
@@ -199,7 +201,7 @@ class Model(AnalysisMethods):
             placed = item.placed()
             self._check_kind(item, placed.kind)
             self._bodies[name] = placed
-        elif isinstance(item, beams.BeamItem):
+        elif isinstance(item, beams.BeamItem | cables.CableItem):
             self._add_beam(item)
         elif isinstance(item, beams.LineLoad):
             self._add_line_load(item)
@@ -340,7 +342,7 @@ class Model(AnalysisMethods):
                 "planar_joint keeps a spatial body in a plane."
             )
 
-    def _add_beam(self, item: beams.BeamItem) -> None:
+    def _add_beam(self, item: beams.BeamItem | cables.CableItem) -> None:
         self._check_kind(item, "spatial")
         nodes, elements = item.nodes(), item.attached()
         taken = [node.name for node in nodes if node.name in self._bodies]

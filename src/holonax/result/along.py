@@ -17,6 +17,7 @@ from ..rotation.screw import screw_motion
 from ..system.beam import BeamElement, relative_screw
 from ..system.beam_interpolation import shapes
 from ..system.beam_places import BeamPlace
+from ..system.cable import CableElement
 from ..system.frames import Frame
 from ..system.mechanism import Mechanism
 
@@ -36,7 +37,7 @@ class BeamMotion:
     coordinates: np.ndarray
     middles: np.ndarray
     frames: Frame  # of the nodes, components of shape (..., nodes)
-    element: BeamElement  # of all elements
+    element: BeamElement | CableElement  # of all elements
 
     @property
     def position(self) -> np.ndarray:
@@ -126,9 +127,9 @@ def beam_motion(system: Mechanism, name: Any, q: Any, v: Any) -> BeamMotion:
     return BeamMotion(name, beam.coordinates, beam.points, frames, _elements(system, beam))
 
 
-def _elements(system: Mechanism, beam: BeamPlace) -> BeamElement:
+def _elements(system: Mechanism, beam: BeamPlace) -> BeamElement | CableElement:
     """All elements of a beam, in order."""
-    groups = [x for x in system.bodies.forces if isinstance(x.element, BeamElement)]
+    groups = [x for x in system.bodies.forces if isinstance(x.element, BeamElement | CableElement)]
     for group in groups:
         at = np.array(group.nodes[0]) - 1 - beam.first
         own = [int(i) for i in np.argsort(at) if 0 <= at[i] < beam.nodes]

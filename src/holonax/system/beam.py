@@ -75,7 +75,7 @@ class BeamElement(Force):
     order: int = eqx.field(static=True, default=1)
 
     def reference(self, nodes: Sequence[Any]) -> tuple[Any, Any]:
-        """(the node that the others are seen from, the others: components of shape (order, ...))."""
+        """(the node that the others are seen from, the others: components (order, ...))."""
         k = REFERENCE[self.order]
         others = [x for i, x in enumerate(nodes) if i != k]
         return nodes[k], jax.tree.map(lambda *x: namespace(*x).stack(x), *others)

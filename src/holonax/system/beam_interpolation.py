@@ -29,10 +29,15 @@ from .beam_places import LOBATTO
 
 REFERENCE = {1: 0, 2: 1, 3: 1}  # the node that the others are seen from, by order
 
-# (1 - cos x)/x^2 and (x - sin x)/x^3 in powers of x^2, to rounding for all angles up to pi
-_TERMS = 16
-_B, _E = ([(-1) ** k / math.factorial(2 * k + first) for k in range(_TERMS)] for first in (2, 3))
-_B_SLOPE, _E_SLOPE = ([k * x for k, x in enumerate(row)][1:] for row in (_B, _E))
+# (1 - cos x)/x^2 and (x - sin x)/x^3 in powers of x^2, and their slopes: to rounding for all
+# angles up to pi
+_TERMS = 13
+_B, _E = (
+    [(-1) ** k / math.factorial(2 * k + first) for k in range(_TERMS + 1)] for first in (2, 3)
+)
+_COEFFICIENTS = np.array(
+    [row[:-1] for row in (_B, _E)] + [[k * x for k, x in enumerate(row)][1:] for row in (_B, _E)]
+)
 
 
 class Points(NamedTuple):
@@ -76,8 +81,9 @@ def mixed(weights: np.ndarray, x: Any) -> Any:
 def path_strain(u: Vec3, phi: Vec3, du: Vec3, dphi: Vec3) -> tuple[Vec3, Vec3]:
     """J_r(u, phi) (du, dphi): what the section measures of a screw that changes."""
     x2, along = phi.dot(phi), u.dot(phi)
-    b, e = polynomial(x2, _B), polynomial(x2, _E)
-    db, de = 2 * along * polynomial(x2, _B_SLOPE), 2 * along * polynomial(x2, _E_SLOPE)
+    rows = [x.reshape(4, *[1] * x2.ndim) for x in _COEFFICIENTS.T]
+    b, e, db, de = polynomial(x2, rows)  # pyright: ignore
+    db, de = 2 * along * db, 2 * along * de
     turned = phi.cross(dphi)
     twice = phi.cross(turned)
     kappa = dphi - turned * b + twice * e
