@@ -16,7 +16,7 @@ from jax import lax
 import holonax as hx
 from holonax.compiler import machine
 from holonax.compiler.batched import Lanes
-from holonax.compiler.cuda import THREADS, NoGPU, driver
+from holonax.compiler.cuda import THREADS, NoGPU, driver, in_bank
 from holonax.compiler.operations import DTYPES, Unsupported
 from holonax.compiler.program import plain, written_in_threads
 from holonax.many.gpu import driver_trouble
@@ -57,10 +57,17 @@ def on_the_host(text, layout, shared, own):
     text = re.sub(r'target triple = ".*"', "", text)
     text = re.sub(r"declare \w+ @llvm.nvvm.*\n", "", text)
     text = re.sub(r"@llvm\.nvvm\.(\w+)\.approx\.ftz\.d", r"@\1", text)
+    text = text.replace("addrspace(4) ", "")
     text = text.replace("ptx_kernel ", "").replace("#0 ", "")
     text = text.replace("@llvm.nvvm.read.ptx.sreg.tid.x", "@tid")
     text = re.sub(r"@llvm\.nvvm\.read\.ptx\.sreg\.\w+\.x", "@none", text)
     loaded = machine.load(machine.object_code(text + PLACE, machine.Effort(1, 1)), "ppi")
+    doubles = [np.ravel(x) for x in shared if np.asarray(x).dtype == float]
+    places = in_bank(x.size for x in doubles)
+    for x, place in zip(doubles, places):
+        if place is not None:
+            base = loaded.engine.get_global_value_address("shared")
+            ctypes.memmove(base + 8 * place, x.ctypes.data, x.nbytes)
     move = ctypes.CFUNCTYPE(None, ctypes.c_int)(loaded.engine.get_function_address("at"))
     runs = len(own[0])
     given = [np.ascontiguousarray(x, DTYPES[k]) for x, (k, _) in zip(shared, layout.inputs)]
@@ -182,6 +189,11 @@ def test_zeros_and_ones_that_are_known_are_built_in():
     assert text.count("fmul") == 3  # one by 2, and two by 3
 
 
+def test_few_numbers_are_in_the_memory_for_constants():
+    assert in_bank([3, 65, 64, 0, 1]) == [0, None, 3, 67, 67]
+    assert in_bank([64] * 66) == [*range(0, 4096, 64), None, None]
+
+
 def test_ptx_is_made_without_a_gpu():
     lanes = Lanes(lambda shared, own: shared * jnp.sin(own))
     ptx, layout, _ = lanes.kernel(np.ones(3), np.ones(3), THREADS)
@@ -193,6 +205,7 @@ def test_ptx_is_made_without_a_gpu():
     assert "div." not in ptx and "sqrt.rn" not in ptx
     settled = lanes.kernel(np.ones(3), np.ones(3), THREADS, 1)[0]
     assert "rsqrt" in settled and "rcp" not in settled
+    assert "ld.const" in ptx and "ld.const" not in settled
 
 
 def test_what_a_gpu_does_not_know_is_said():

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 THREADS = 128  # of one block
+_BANKED, _BANK = 64, 4096  # numbers in the memory for constants: of one array, and of all
 
 _NAMES = {"linux": ("libcuda.so.1", "libcuda.so"), "win32": ("nvcuda.dll",)}
 _CALLS = {
@@ -27,6 +29,7 @@ _CALLS = {
         *(ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p),
     ),
     "cuModuleGetFunction": (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p),
+    "cuModuleGetGlobal_v2": (*[ctypes.c_void_p] * 3, ctypes.c_char_p),
     "cuModuleUnload": (ctypes.c_void_p,),
     "cuFuncGetAttribute": (ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p),
     "cuMemAlloc_v2": (ctypes.c_void_p, ctypes.c_size_t),
@@ -41,6 +44,18 @@ _CALLS = {
         *(ctypes.c_void_p, ctypes.c_void_p),
     ),
 }
+
+
+def in_bank(sizes: Iterable[int]) -> list[int | None]:
+    """Where arrays of doubles that all runs share, of these sizes, begin in the memory for
+    constants; None for those that are not there. It is the array `shared` of a program: operations
+    read few numbers there without a register for them."""
+    out, at = [], 0
+    for size in sizes:
+        fits = size <= _BANKED and at + size <= _BANK
+        out.append(at if fits else None)
+        at += size if fits else 0
+    return out
 
 
 class NoGPU(RuntimeError):
@@ -147,6 +162,19 @@ class Kernel:
         self.gpu("cuModuleLoadDataEx", ctypes.byref(self._module), text, 0, None, None)
         self.gpu("cuModuleGetFunction", ctypes.byref(self._function), self._module, b"program")
 
+    def share(self, shared: list[np.ndarray]) -> None:
+        """Put the numbers that all runs have in common into the memory for constants."""
+        doubles = [x.ravel() for x in shared if x.dtype == np.dtype(float)]
+        places = in_bank(x.size for x in doubles)
+        bank = np.concatenate([[], *(x for x, k in zip(doubles, places) if k is not None)])
+        if not bank.size:
+            return
+        place, room = ctypes.c_uint64(), ctypes.c_size_t()
+        found = ctypes.byref(place), ctypes.byref(room)
+        self.gpu("cuModuleGetGlobal_v2", *found, self._module, b"shared")
+        assert room.value == bank.nbytes
+        self.gpu("cuMemcpyHtoD_v2", place.value, bank.ctypes.data, bank.nbytes)
+
     def registers(self) -> int:
         """How many each thread has."""
         found = ctypes.c_int()
@@ -167,6 +195,7 @@ class Kernel:
                 for size, kind, zeroed in outputs
             ]
             tables = [memory.put(np.array(x, dtype=np.uint64)) for x in (given, made)]
+            self.share(shared)
             self.launch(tables[0], tables[1], runs)
             gpu("cuCtxSynchronize")
             return [
