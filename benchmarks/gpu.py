@@ -37,6 +37,18 @@ class Case(NamedTuple):
     steps: int = 1000
 
 
+def planar_chain(n: int) -> tuple[Any, Any]:
+    """`n` rods of 1 m and 1 kg in a row, hanging from the first by pins."""
+    import holonax as hx
+
+    model = hx.Model()
+    for k in range(n):
+        model.planar_body(f"rod{k}", hx.rod(1.0, mass=1.0), position=(k + 0.5, 0.0))
+        before = f"rod{k - 1}" if k else "ground"
+        model.revolute(f"pin{k}", before, f"rod{k}", at=(float(k), 0.0))
+    return model.build()
+
+
 def cases() -> dict[str, Case]:
     """What is measured, by name."""
     import holonax as hx
@@ -48,15 +60,17 @@ def cases() -> dict[str, Case]:
     rk4 = {"dt": DT}
     alpha = {"dt": DT, "formulation": hx.Index3(), "integrator": hx.GeneralizedAlpha(0.9)}
     slider = hx.examples.slider_crank
-    rods = lambda: build_rods(chain(10))  # noqa: E731
+    planar, rods = lambda: planar_chain(10), lambda: build_rods(chain(10))
     return {
         "slider-crank, RK4": Case(slider, "m", rk4),
         "slider-crank, generalized-alpha": Case(slider, "m", alpha),
         "slider-crank, Dopri5": Case(slider, "m", {"rtol": 1e-8}),
         "four-bar, RK4": Case(four_bar, "coupler.mass", rk4),
         "four-bar, generalized-alpha": Case(four_bar, "coupler.mass", alpha),
-        "chain of 10, RK4": Case(rods, "rod4.mass", rk4, 1 << 16, 100),
-        "chain of 10, generalized-alpha": Case(rods, "rod4.mass", alpha, 1 << 16, 100),
+        "planar chain of 10, RK4": Case(planar, "rod4.mass", rk4, 1 << 18, 200),
+        "planar chain of 10, generalized-alpha": Case(planar, "rod4.mass", alpha, 1 << 18, 200),
+        "spatial chain of 10, RK4": Case(rods, "rod4.mass", rk4, 1 << 16, 100),
+        "spatial chain of 10, generalized-alpha": Case(rods, "rod4.mass", alpha, 1 << 16, 100),
     }
 
 
@@ -149,6 +163,7 @@ def measure(folder: Path, repeats: int = 3) -> None:
             "seconds": round(best, 4),
             "compile_s": round(compiled, 2),
             "registers": kernel.registers(),
+            "local_bytes": kernel.local(),
             "differs": off,
             "drift": found[6].max(axis=1).tolist(),
             "failed": int(np.count_nonzero(found[3])),
