@@ -1,7 +1,8 @@
 """Ensembles on a GPU: `make bench-gpu`.
 
     python -m benchmarks.gpu                  measure here, on the first GPU
-    python -m benchmarks.gpu prepare FOLDER   programs and numbers for another machine
+    python -m benchmarks.gpu prepare FOLDER   programs and numbers for another machine; of the cases
+                                              whose names follow, or of all
     python FOLDER/gpu.py measure FOLDER       measure there; needs Python, NumPy and the driver
 
 The second way is for machines that have a GPU and not holonax. What is measured is the kernel; the
