@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 # One file stays in one worker, so that its compiled programs are reused.
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
-.PHONY: demo test slow check format papers methods long-runs site bench bench-gpu wheel clean
+.PHONY: demo test slow check format papers methods long-runs gallery site bench bench-gpu wheel clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
@@ -40,9 +40,15 @@ methods: $(STAMP)
 long-runs: $(STAMP)
 	$(BIN)/python docs/long_runs.py
 
-# The documentation as a site in out/site; it opens from disk.
+# The documentation as a site in out/site, with a page of the viewer for each mechanism of the
+# gallery; it opens from disk.
 site: $(STAMP)
 	$(BIN)/python -m mkdocs build --strict
+	$(BIN)/python docs/make_gallery.py --site out/site
+
+# docs/gallery.md and its pictures, from the examples in docs/gallery.
+gallery: $(STAMP)
+	$(BIN)/python docs/make_gallery.py
 
 # Peers live in an environment of their own. WORKS="chain first-answer" measures some works only,
 # PAIRS=20 the first answer of so many pairs of methods instead of all.

@@ -231,6 +231,10 @@ def _sweep(t):
     return 0.1 * t
 
 
+def _doubled(values):
+    return {"y": 2 * values["crank.mass"]}
+
+
 def _gap(t, q, v):
     return q[0] - 0.3
 
@@ -350,6 +354,15 @@ USUAL = {
         [None, {"crank.mass": [1.0, 2.0]}, {"crank.mas": [1.0]}, lambda n: {"crank.mass": n + 1.0}]
     ),
     "runs": lambda r: r.choice([None, 2]),
+    "what": lambda r: r.choice([built(), _doubled, small()]),
+    "over": lambda r: r.choice([{"crank.mass": [1.0, 2.0]}, {"crank.mass": 3.0}]),
+    "ranges": lambda r: r.choice([{"crank.mass": (1.0, 2.0)}, {"crank.mass": (2.0, 1.0)}]),
+    "executor": lambda r: None,
+    "cost": lambda r: r.choice([lambda motion: motion.q[-1, 0], lambda motion: motion.q, 3.0]),
+    "constraints": lambda r: r.choice(
+        [None, {"end": (lambda motion: motion.q[-1], None, 9.0)}, {"end": (_gap, 1.0)}]
+    ),
+    "bounds": lambda r: r.choice([None, {"crank.mass": (0.5, 2.0)}, {"crank": (1.0, 2.0)}]),
     "observer": lambda r: r.choice([_gap, "crank.angle", 3]),
     "reduce": lambda r: r.choice(
         [None, {"x": hx.many.Largest("crank.angle")}, {"x": hx.many.Mean(lambda t, q, v: v)}]
@@ -402,14 +415,14 @@ COMPILING = {
     *("amplification", "linear_problem", "reproduce", "write_index", "custom_joint"),
     *("custom_rate_joint", "custom_force", "point_on_curve", "diagnose", "consistent"),
     *("floquet", "trajectory", "value_and_gradient", "ensemble", "fit", "simulate_controlled"),
-    *("curves", "output", "quantity", "sampled"),
+    *("curves", "output", "quantity", "sampled", "sweep", "optimize"),
 }
 # What holonax makes and nobody else.
 RECORDS = {
     *("Start", "Result", "Energy", "Occurrence", "Progress", "Diagnosis", "Method", "Body"),
     *("Equilibrium", "Linearization", "Modes", "Motion", "ActuatorForces", "Convergence"),
     *("StabilityRegion", "Floquet", "Trajectory", "Vec2", "Vec3", "ModelFile", "FileError"),
-    *("Ensemble", "Band", "Reduction", "Fit", "SavedResult"),
+    *("Ensemble", "Band", "Reduction", "Fit", "SavedResult", "Sweep", "Points", "Optimum"),
 }
 # What takes minutes where its arguments are good.
 ALWAYS_SPOILT = {"reproduce": "name", "n_four_bar": "n"}
@@ -465,6 +478,8 @@ def arguments(r, name, thing, method):
         kwargs.setdefault("dt", 0.01)
         kwargs.setdefault("t_end", 0.02)
         kwargs.setdefault("parameters", {"crank.mass": [1.0, 2.0]})
+    if name == "sweep":
+        kwargs["path"] = _new_folder(r)
     if name == "simulate":
         kwargs.setdefault("dt", 0.01)
         kwargs.setdefault("save", usual(r, inspect.Parameter("save", 3)))

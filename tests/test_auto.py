@@ -24,7 +24,7 @@ def steps_with(run, integrator):
 
 def work(run):
     """The work of a run in explicit steps, an implicit one counting as many as it costs."""
-    ratio = auto.cost_ratio(2 * run.start.v.size + 2 * run.start.lam.size)
+    ratio = auto.cost_ratio(run.system, run.start)
     return steps_with(run, hx.Dopri5) + ratio * steps_with(run, hx.VariableBDF)
 
 
@@ -92,7 +92,7 @@ def test_steps_held_by_accuracy_are_no_reason_for_a_trial(monkeypatch, cheap):
     if cheap:
         monkeypatch.setattr(auto, "_COMPILING", 0)
         monkeypatch.setattr(auto, "_STARTING", 0)
-        monkeypatch.setattr(auto, "cost_ratio", lambda unknowns: 3.0)
+        monkeypatch.setattr(auto, "cost_ratio", lambda system, start: 3.0)
     system, start = examples.n_four_bar(8)
     run = hx.simulate(system, start, 20.0, rtol=1e-6, method="auto")
     assert names(run) == ["Dopri5"]
@@ -103,7 +103,7 @@ def test_steps_held_by_accuracy_are_no_reason_for_a_trial(monkeypatch, cheap):
 def dropped(monkeypatch):
     """The stiff double pendulum is tried whatever the motion promises, and does not keep it."""
     monkeypatch.setattr(auto, "implicit_step", lambda samples, tolerance: 1.0)
-    monkeypatch.setattr(auto, "cost_ratio", lambda unknowns: 80.0)
+    monkeypatch.setattr(auto, "cost_ratio", lambda system, start: 80.0)
     monkeypatch.setattr(auto, "_COMPILING", 0)
 
 

@@ -1,16 +1,20 @@
 """The command line: what it lists, what it writes, and how it refuses."""
 
+import base64
 import csv
 import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import holonax as hx
 from holonax import cli, papers
@@ -253,11 +257,95 @@ def test_a_sweep_compiles_once(four_bar, capsys):
     assert float(rows[-1]["A.angle"]) == file.simulate(0.1, dt=0.002).joint("A").angle[-1]
 
 
+def test_a_sweep_of_samples_is_a_dataset(four_bar, capsys):
+    command = ["sweep", four_bar, "--vary", "crank.mass=1:3", "--samples", "16", "--t-end", "0.05"]
+    command += ["--dt", "0.005", "--quantity", "rocker.angle", "--out", "runs.zarr"]
+    assert cli.main(command) == 0
+    assert "16 points, 16 done" in capsys.readouterr().out
+    found = hx.many.open_sweep("runs.zarr")
+    k = int(np.argmax(found["crank.mass"]))
+    file = hx.ModelFile.read(four_bar).with_values({"crank.mass": float(found["crank.mass"][k])})
+    angle = file.simulate(0.05, dt=0.005)["rocker"].angle
+    assert abs(found["rocker.angle"][k] - angle[-1]) < 1e-12
+    assert abs(found["max rocker.angle"][k] - angle.max()) < 1e-12
+    assert cli.main([*command, "-q"]) == 0  # nothing is left to do
+    assert cli.main([*command, "--design", "star"]) == 2
+    assert cli.main([*command, "--samples", "32"]) == 2
+    assert "a sweep of other points" in capsys.readouterr().err
+
+
 def test_the_page_and_the_picture(four_bar, capsys):
     assert cli.main(["view", four_bar, "--t-end", "0.1", "--html", "motion.html", "-q"]) == 0
     assert "<html" in Path("motion.html").read_text(encoding="utf-8")
     assert cli.main(["plot", four_bar, "crank.angle", "--t-end", "0.1", "-o", "p.png", "-q"]) == 0
     assert Path("p.png").exists() and capsys.readouterr().out == ""
+
+
+def test_pictures_and_films_without_a_screen(four_bar, capsys):
+    options = ["--t-end", "0.2", "--png", "a.png", "--at", "0.1", "--gif", "a.gif"]
+    assert cli.main(["view", four_bar, *options]) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == ["a.png", "a.gif"]
+    assert not Path("motion.html").exists()  # a page is written where nothing else is asked for
+    with Image.open("a.png") as picture, Image.open("a.gif") as film:
+        assert picture.size[0] == film.size[0] and film.n_frames == 4
+
+
+def test_a_video_without_a_screen(four_bar):
+    ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    assert cli.main(["view", four_bar, "--t-end", "0.5", "--mp4", "a.mp4", "-q"]) == 0
+    frames, seconds = ffmpeg.count_frames_and_secs("a.mp4")
+    assert frames == 10 and abs(seconds - 0.5) < 0.11
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--png", "a.gif"], "--png a.gif must end in .png"),
+        (["--at", "0.1"], "Give --png too"),
+        (["--png", "a.png", "--at", "9"], "t=9 is outside of the run"),
+        (["--speed", "0"], "must be positive"),
+        (["--slider", "coupler=0.4:0.6"], "Give --live too"),
+        (["--live", "--slider", "coupler"], "Write NAME=LOW:HIGH"),
+        (["--live", "--slider", "nobody=1:2"], "no parameter 'nobody'"),
+        (["--live", "--gif", "a.gif"], "by a command of its own"),
+    ],
+)
+def test_wrong_ways_to_view_are_one_line(four_bar, capsys, options, message):
+    assert cli.main(["view", four_bar, "--t-end", "0.1", "--no-browser", *options]) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+
+
+def test_a_live_page_runs_the_file_again(four_bar):
+    options = ["--live", "--no-browser", "--t-end", "0.1", "--set", "crank.mass=2"]
+    sliders = ["--slider", "coupler=0.45:0.6", "--slider", "crank.mass=1:3"]
+    process = command("view", four_bar, *options, *sliders, stdout=subprocess.PIPE)
+    try:
+        url = process.stdout.readline().strip()
+        with urllib.request.urlopen(url) as page:
+            text = page.read().decode()
+        assert '"name":"crank.mass","value":2.0' in text and '"name":"coupler"' in text
+        asked = urllib.request.Request(f"{url}run", data=b'{"coupler": 0.55}')
+        with urllib.request.urlopen(asked) as answer:
+            scene = json.loads(answer.read())
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+    assert process.returncode == 0
+    times = np.frombuffer(base64.b64decode(scene["times"]), "<f8")
+    poses = next(x["poses"] for x in scene["bodies"] if x["name"] == "rocker")
+    poses = np.frombuffer(base64.b64decode(poses), "<f4").reshape(times.size, 7)
+    file = hx.ModelFile.read(four_bar).with_values({"crank.mass": 2.0, "coupler": 0.55})
+    exact = file.simulate(0.1)["rocker"].position[-1]
+    assert times[-1] == 0.1 and np.abs(poses[-1, :2] - exact).max() < 1e-6
+
+
+def test_values_that_were_set_stay_when_others_are_varied(four_bar):
+    options = ["--set", "crank.mass=7", "--t-end", "0.1", "--quantity", "A.angle"]
+    assert cli.main(["sweep", four_bar, *options, "--vary", "coupler=0.55", "-o", "s.csv"]) == 0
+    (row,) = csv.DictReader(Path("s.csv").read_text().splitlines())
+    file = hx.ModelFile.read(four_bar).with_values({"crank.mass": 7.0, "coupler": 0.55})
+    assert float(row["A.angle"]) == file.simulate(0.1).joint("A").angle[-1]
 
 
 def test_the_schema_is_printed(capsys):

@@ -25,7 +25,7 @@ LAYERS = {
     "result": "compiler rotation system problem formulation start",
     "run": "linalg compiler system problem formulation integrator start result",
     "analysis": "compiler rotation system problem formulation integrator start result run",
-    "many": "compiler system formulation integrator start run",
+    "many": "compiler system model formulation integrator start run",
     "study": "system problem formulation integrator start result run analysis",
     "examples": "system model start",
     "view": "system result",
@@ -36,7 +36,7 @@ LAYERS = {
 # What is imported inside of functions only: the methods of a model that run and analyse it, and
 # those of a result that draw it, go through the public names, and the command line and the papers
 # have nothing else.
-LATE = {"model": {"holonax", "io"}, "result": {"holonax", "io", "view"}}
+LATE = {"model": {"holonax", "io", "view"}, "result": {"holonax", "io", "view"}}
 
 # Modules of one name in several rooms that mean the same there, and a class that a user knows by
 # the room it is in (`hx.Table` and `hx.papers.Table`).

@@ -335,6 +335,83 @@ def test_a_loop_closed_by_connect(tmp_path):
     assert_allclose(held, np.tile(held[0], (len(held), 1)), atol=1e-12)
 
 
+BAR = '<geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.02" contype="0" conaffinity="0"/>'
+TIED = {
+    "connect": ('<connect body1="c" anchor="0.3 0 0" {}/>', "", "c"),
+    "weld": ('<weld body1="b" body2="d" {}/>', '<body name="d" pos="0 0.1 0.3"><freejoint/>', "d"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", TIED)
+def test_equalities_hold_as_those_of_mujoco_when_these_are_made_hard(kind, tmp_path):
+    """MuJoCo's are soft: they give way as the square of their time constant, so one ten times as
+    short leaves a hundredth of the difference from ours, which do not."""
+    tie, free, last = TIED[kind]
+    end = f'<body name="c" pos="0.3 0 0" euler="0 70 0"><joint type="ball"/>{BAR}</body>'
+    inner, outer = (end, "") if not free else ("", f'{free}<geom size="0.05"/></body>')
+    times, found = np.linspace(0.0, 0.2, 3), []
+    for soft in (0.004, 0.0004):
+        hard = tie.format(f'solref="{soft} 1" solimp="0.9999 0.9999 0.001"')
+        text = f"""<mujoco><option timestep="{soft / 4}" integrator="RK4" tolerance="1e-14">
+          <flag contact="disable"/></option><worldbody>
+          <body name="a" euler="0 -90 0"><joint axis="0 1 0"/>{BAR}
+            <body name="b" pos="0.3 0 0" euler="0 90 0"><joint axis="0 1 0"/>{BAR}{inner}</body>
+          </body>{outer}</worldbody><equality>{hard}</equality></mujoco>"""
+        path = saved(tmp_path, "tied.xml", text)
+        exact = peer("mjcf", path, times.tolist())
+        result = hx.load(path).simulate(0.2, rtol=1e-9, save=times)
+        k = exact["names"].index(last)
+        other = np.array([frame[k][0] for frame in exact["frames"]])
+        found.append(np.abs(result[last].position - other).max())
+    assert found[0] < 1e-6 and 0.003 < found[1] / found[0] < 0.03
+
+
+def test_links_look_as_their_visuals_say(tmp_path):
+    (tmp_path / "meshes").mkdir()
+    corners = [(0, 0, 0), (1, 0, 0), (0, 1, 0)]
+    facet = "".join(f"vertex {x} {y} {z}\n" for x, y, z in corners)
+    solid = f"solid s\nfacet normal 0 0 1\nouter loop\n{facet}endloop\nendfacet\nendsolid s\n"
+    (tmp_path / "meshes" / "hand.stl").write_text(solid)
+    looks = (
+        '<visual><origin xyz="0 0 0.2" rpy="0 1.5707963267948966 0"/><geometry>'
+        '<cylinder radius="0.05" length="0.4"/></geometry></visual>'
+        '<visual><geometry><mesh filename="package://arm/meshes/hand.stl" scale="0.1 0.1 0.1"/>'
+        "</geometry></visual>"
+        '<visual><geometry><mesh filename="nowhere.stl"/></geometry></visual>'
+    )
+    text = robot(
+        link("base", 1.0),
+        link("fore", 1.0).replace("</link>", looks + "</link>"),
+        joint("elbow", "revolute", "base", "fore", xyz=(0, 0, 1)),
+    )
+    with pytest.warns(UserWarning) as told:
+        model = hx.load(saved(tmp_path, "arm.urdf", text))
+    said = [str(x.message) for x in told]
+    assert any("link 'fore': it is not shown: there is no file 'nowhere.stl'" in x for x in said)
+    assert any("limits of joints are not enforced (elbow -3 to 3 rad)" in x for x in said)
+    cylinder, mesh = model["fore"].shape
+    assert cylinder.kind == "cylinder" and mesh.scale == 0.1
+    assert_allclose(cylinder.pose[0] @ [0, 0, 1], [1, 0, 0], atol=1e-12)
+    assert hx.page(model.simulate(0.1, dt=0.01), tmp_path / "arm.html").exists()
+
+
+def test_geoms_are_shown_where_mujoco_has_them(tmp_path):
+    text = TREE.replace('name="elbow"', 'name="elbow" range="-90 45"')
+    with pytest.warns(UserWarning, match=r"elbow -1\.5708 to 0\.785398 rad"):
+        model = hx.load(saved(tmp_path, "tree.xml", text))
+    (capsule,) = model["upper"].shape
+    R, middle = capsule.pose
+    assert capsule.length == pytest.approx(np.hypot(0.1, 0.5))
+    ends = [middle + s * capsule.length / 2 * R[:, 2] for s in (-1, 1)]
+    assert_allclose(ends, [[0, 0, 0], [0.1, 0, -0.5]], atol=1e-12)
+    (box,) = model["fore"].shape
+    assert box.size == (0.06, 0.08, 0.4)
+    assert_allclose(box.position, [0, 0, -0.2], atol=1e-12)
+    (plate,) = model["hand"].shape  # of the body that is fixed to it
+    assert_allclose(plate.position, [0, 0.05, 0], atol=1e-12)
+
+
 def test_spoilt_robots_give_a_model_or_our_message(tmp_path):
     r = random.Random(5)
     counts = {"read": 0, "refused": 0}

@@ -35,6 +35,17 @@ def test_other_pages_with_code(page, tmp_path, monkeypatch):
     assert ran(page, tmp_path, monkeypatch)["result"].success
 
 
+@pytest.mark.slow
+def test_the_page_on_flexible_bodies(tmp_path, monkeypatch):
+    names = ran("flexible.md", tmp_path, monkeypatch)
+    assert names["rest"]["blade.end"].position[2] < -0.01 and names["result"].success
+
+
+@pytest.mark.parametrize("page", ["theory/algebraic.md", "theory/feedback.md"])
+def test_pages_of_the_theory(page, tmp_path, monkeypatch):
+    assert ran(page, tmp_path, monkeypatch)["result"].success
+
+
 def test_the_site_is_built_without_a_complaint(tmp_path):
     pytest.importorskip("mkdocs")
     pytest.importorskip("mkdocstrings")

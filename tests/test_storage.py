@@ -704,30 +704,42 @@ def test_a_run_that_ends_before_the_first_time_to_save_has_its_end(tmp_path, sto
 # Killed
 
 
+def seconds_of(process):
+    """What a process has computed so far, in seconds of a processor."""
+    words = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def killed(what, kind, path, every, after):
     """Start a process and kill it `after` so many seconds of running; seconds of work lost, or None
-    if it had ended."""
-    first = len(list(path.glob("checkpoint-*.hxc"))) if what == "resume" else 0
+    if it had ended.
+
+    Work is what it computed since the last checkpoint appeared: time in which others had the
+    processor is not lost.
+    """
+    known = {x.name for x in path.glob("checkpoint-*.hxc")}
     process = subprocess.Popen([sys.executable, str(SCRIPT), what, kind, str(path), str(every)])
-    began = time.monotonic()
+    began, first, last = time.monotonic(), None, 0.0
     while process.poll() is None and time.monotonic() - began < 100:
-        if what == "resume" and (path / "holonax-lock").exists():
+        new = {x.name for x in path.glob("checkpoint-*.hxc")} - known
+        if new or (what == "resume" and first is None and (path / "holonax-lock").exists()):
+            known |= new
+            last = seconds_of(process)
+            first = time.monotonic() if first is None else first
+        if first is not None and time.monotonic() - first > after:
             break
-        if len(list(path.glob("checkpoint-*.hxc"))) > first:
-            break
-        time.sleep(0.005)
-    time.sleep(after)
+        time.sleep(0.002)
     ended = process.poll() is not None
+    lost = 0.0 if ended else seconds_of(process) - last
     process.kill()
-    now = time.time()
     process.wait()
     contents = [what for _, what in loading._candidates(folder.Folder(path))]
     assert not any(isinstance(x, str) for x in contents)
-    return None if ended else now - max(x.said["written"] for x in contents)
+    return None if ended else lost
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.name != "posix", reason="kills")
+@pytest.mark.skipif(sys.platform != "linux", reason="asks what a process has computed")
 @pytest.mark.parametrize("kind", list(stored_run.RUNS))
 def test_kills_lose_an_interval_at_most_and_change_no_bit(tmp_path, kind):
     """Nine kills for each kind of run, 54 in all, at moments that chance decides."""
@@ -745,7 +757,7 @@ def test_kills_lose_an_interval_at_most_and_change_no_bit(tmp_path, kind):
     seconds = np.array([x for x in lost if x is not None])
     print(f"{kind}: {seconds.size} of {len(lost)} killed in time, seconds lost: {seconds.round(3)}")
     assert seconds.size >= 5
-    # an interval and a segment of a tenth of a second; at the start programs are read or compiled,
-    # and the machine may have other things to do
-    assert np.median(seconds) < every + 1.0
-    assert seconds.max() < every + 3.0
+    # an interval, a segment of a tenth of a second, and as long again to write it; a process that
+    # goes on from a checkpoint has to read its programs first
+    assert np.median(seconds) < every + 0.2
+    assert seconds.max() < every + 1.0

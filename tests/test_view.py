@@ -163,7 +163,7 @@ def test_a_slow_animation_keeps_its_speed_and_has_few_frames(planar, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"path": "motion.mp4"}, "ending in .gif"),
+        ({"path": "motion.avi"}, "ending in .gif or .mp4"),
         ({"speed": 0.0}, "speed=0.0 is out of range"),
         ({"traces": [("elbow", (0.0, 0.0))]}, "no body 'elbow'"),
         ({"traces": [("upper", (0.0, 0.0, 0.0))]}, "2 coordinates"),
@@ -174,6 +174,34 @@ def test_wrong_options_are_refused(planar, tmp_path, monkeypatch, options, messa
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=message):
         hx.animate(planar, **{"path": "motion.gif", **options})
+
+
+def test_a_picture_at_a_time_with_and_without_axes(planar, tmp_path):
+    paths = [hx.view.snapshot(planar, tmp_path / f"{x}.png", t=0.1, axes=x) for x in (True, False)]
+    images = [np.asarray(Image.open(x).convert("L")) for x in paths]
+    ink = [np.mean(x < 128) for x in images]
+    assert ink[0] > 1.2 * ink[1] > 0.005  # scales and labels are gone, the mechanism is not
+    with pytest.raises(ValueError, match=r"t=-1 is outside of the run"):
+        hx.view.snapshot(planar, tmp_path / "a.png", t=-1.0)
+
+
+def test_a_ring_gear_that_is_the_ground_is_drawn(tmp_path):
+    model = hx.Model(gravity=(0.0, 0.0))
+    model.planar_body("arm", hx.rod(0.2, mass=1.0))
+    model.planar_body("planet", hx.disc(0.05, mass=1.0), position=(0.1, 0.0))
+    model.revolute("A", "ground", "arm", at=(0.0, 0.0))
+    model.revolute("B", "arm", "planet", at=(0.1, 0.0))
+    model.gear("ring", "ground", "planet", carrier="arm", teeth=(60, 20), internal=True)
+    path = hx.view.snapshot(model.simulate(0.1, dt=0.05), tmp_path / "a.png")
+    assert path.stat().st_size > 1000
+
+
+def test_a_model_shows_itself_in_a_notebook():
+    model = hx.Model()
+    assert "<img" not in model._repr_html_()
+    model.planar_body("<rod>", hx.rod(1.0, mass=1.0))
+    text = model._repr_html_()
+    assert text.startswith("<img") and "&lt;rod&gt;" in text and "<rod>" not in text
 
 
 def test_only_mechanisms_are_animated(functions, tmp_path):

@@ -92,17 +92,20 @@ if TYPE_CHECKING:
         Fit,
         Floquet,
         Linearization,
+        Optimum,
         equilibrium,
         fit,
         floquet,
         inverse_dynamics,
         kinematics,
         linearize,
+        optimize,
     )
     from .io import FileError, ModelFile, from_sympy, load
-    from .many import Ensemble, ensemble
+    from .many import Ensemble, Sweep, ensemble, sweep
     from .run.gradients import value_and_gradient
     from .run.trajectory import Trajectory, trajectory
+    from .system.knots import Knots
     from .view import animate, page, plot, show
 
 # Imported when first asked for: a simulation needs none of them, and pays for none.
@@ -118,11 +121,16 @@ _FROM = {
     "inverse_dynamics": "analysis",
     "kinematics": "analysis",
     "linearize": "analysis",
+    "Knots": "system.knots",
+    "Optimum": "analysis",
+    "optimize": "analysis",
     "FileError": "io",
     "ModelFile": "io",
     "load": "io",
     "Ensemble": "many",
     "ensemble": "many",
+    "Sweep": "many",
+    "sweep": "many",
     "Trajectory": "run.trajectory",
     "trajectory": "run.trajectory",
     "value_and_gradient": "run.gradients",
@@ -168,6 +176,7 @@ __all__ = [
     "Index1",
     "Index2",
     "Index3",
+    "Knots",
     "Linearization",
     "MassProperties",
     "Method",
@@ -179,6 +188,7 @@ __all__ = [
     "Newmark",
     "NullSpace",
     "Occurrence",
+    "Optimum",
     "Overdetermined",
     "Penalty",
     "PostStabilized",
@@ -201,6 +211,7 @@ __all__ = [
     "Step",
     "StepControl",
     "StorageError",
+    "Sweep",
     "System",
     "Table",
     "Trajectory",
@@ -232,6 +243,7 @@ __all__ = [
     "many",
     "load_result",
     "methods",
+    "optimize",
     "page",
     "papers",
     "plot",
@@ -243,6 +255,7 @@ __all__ = [
     "simulate_controlled",
     "sphere",
     "study",
+    "sweep",
     "trajectory",
     "tube",
     "value_and_gradient",

@@ -10,7 +10,9 @@ _EXTRAS = {
     "pandas": ("A table of this kind", "data"),
     "xarray": ("A data set of this kind", "data"),
     "sympy": ("Reading expressions of SymPy", "symbols"),
+    "distributed": ("A sweep on a cluster", "cluster"),
     "pythonfmu": ("Writing an FMU", "fmu"),
+    "imageio_ffmpeg": ("Writing a video", "video"),
 }
 _DRAWING = ("Drawing", "plot")
 

@@ -1,4 +1,4 @@
-"""The commands and their options; what they do is in `running`, `studying` and `graph`."""
+"""The commands and their options; what they do is in the other modules."""
 
 from __future__ import annotations
 
@@ -180,7 +180,27 @@ def plot(
 @told
 def view(
     model: Model,
-    html: Annotated[Path, typer.Option(help="The page to write.")] = Path("motion.html"),
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page that plays from disk (the default).")
+    ] = None,
+    png: Annotated[Path | None, typer.Option(help="Write a picture.")] = None,
+    gif: Annotated[Path | None, typer.Option(help="Write an animation.")] = None,
+    mp4: Annotated[Path | None, typer.Option(help="Write a video.")] = None,
+    at: Annotated[float | None, typer.Option(help="Time of the picture [s]; its end.")] = None,
+    speed: Annotated[float, typer.Option(help="Seconds of the run in one of a film.")] = 1.0,
+    live: Annotated[
+        bool, typer.Option("--live", help="Open the page in a browser, until Ctrl-C.")
+    ] = False,
+    slider: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=LOW:HIGH", help="With --live: a number whose slider runs it again."
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option(help="With --live: of this machine; 0: any.")] = 0,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="With --live: whether to open a window.")
+    ] = True,
     t_end: End = None,
     dt: Step = None,
     rtol: Rtol = None,
@@ -188,18 +208,23 @@ def view(
     change: Set = None,
     quiet: Quiet = False,
 ) -> int:
-    """Simulate a model and write a page in which it moves; open it in a browser."""
-    import holonax as hx
+    """Simulate a model and see it move: a page, a picture, a film, or live with sliders.
 
-    from . import running
+    holonax view four_bar.toml --live --slider coupler=0.45:0.6
+
+    None of the files needs a screen. Without any option it is a page, motion.html.
+    """
+    from . import running, viewing
 
     opened = running.opened(model).changed(running.changes(change))
     options = running.method_options(method, None, None, dt, rtol)
-    result = running.simulated(opened, t_end, options, quiet=quiet)
-    hx.page(result, html, title=opened.name)
-    if not quiet:
-        print(html)
-    return 0 if result.success else 1
+    if live:
+        asked = [x for x in (html, png, gif, mp4) if x is not None]
+        return viewing.shown_live(opened, t_end, options, slider or [], port, browser, asked)
+    if slider:
+        raise ValueError("view: --slider is for a page that runs the model again. Give --live too.")
+    files = viewing.Files(html, png, gif, mp4, at, speed)
+    return viewing.written(opened, t_end, options, files, quiet)
 
 
 @app.command(rich_help_panel="Study")
@@ -243,17 +268,47 @@ def sweep(
     rtol: Rtol = None,
     method: Method = None,
     change: Set = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help=".csv, .nc or .parquet")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help=".csv, .nc, .parquet; .zarr for many runs at once"),
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option(help="So many samples between FIRST and LAST, not a grid.")
+    ] = None,
+    design: Annotated[str, typer.Option(help="Of samples: sobol or latin.")] = "sobol",
+    seed: Annotated[int, typer.Option(help="Of samples.")] = 0,
+    processes: Annotated[int | None, typer.Option(help="Processes of this machine.")] = None,
+    dask: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Run on this cluster: tcp://host:8786")
+    ] = None,
     quiet: Quiet = False,
 ) -> int:
     """Run a model for many values of its numbers; what it did at the end, least and most.
 
     holonax sweep four_bar.toml --vary crank.mass=1:3:50 --quantity C.reaction.force.x
+
+    With --samples, --processes, --dask or a path .zarr, runs go many at a time into a dataset,
+    which may be read while it grows; the same command again goes on where it was interrupted:
+
+    holonax sweep four_bar --vary crank.mass=1:3 --samples 100000 --quantity rocker.angle
     """
     from . import running, studying
 
     opened = running.opened(model).changed(running.changes(change))
     options = running.method_options(method, None, None, dt, rtol)
+    asked = samples is not None or processes is not None or dask is not None
+    if asked or (out is not None and out.suffix == ".zarr"):
+        from . import sweeping
+
+        if out is not None and out.suffix != ".zarr":
+            raise ValueError(f"--out {out}: many runs at once go into a folder such as runs.zarr.")
+        if dask is not None and processes is not None:
+            raise ValueError("--dask and --processes exclude each other. Leave one out.")
+        return sweeping.swept(
+            *(opened, vary, sweeping.Sampling(samples, design, seed), quantity or [], t_end),
+            *(options, out or Path(f"{opened.name}.zarr")),
+            *(dask if dask is not None else processes, quiet),
+        )
     return studying.swept(opened, vary, quantity or [], t_end, options, out, quiet)
 
 

@@ -7,6 +7,7 @@ from .inverse import ActuatorForces, inverse_dynamics
 from .kinematics import Motion, kinematic_motion, kinematics
 from .linearization import Linearization, linearize
 from .modes import Modes
+from .optimize import Optimum, optimize
 
 __all__ = [
     "ActuatorForces",
@@ -16,6 +17,7 @@ __all__ = [
     "Linearization",
     "Modes",
     "Motion",
+    "Optimum",
     "equilibrium",
     "fit",
     "floquet",
@@ -23,4 +25,5 @@ __all__ = [
     "kinematic_motion",
     "kinematics",
     "linearize",
+    "optimize",
 ]

@@ -30,6 +30,7 @@ from ..run.trajectory import checked_start, trajectory
 from ..start.consistent import Start
 from ..system.base import System, check_system
 from ..system.mechanism import Mechanism
+from .search import entries, known_values, limits_of, named
 
 _OWNER = "fit"
 _BLIND = 1e-9  # of the largest singular value: what data do not tell of
@@ -122,7 +123,7 @@ def fit(
         system.named_quantity(_OWNER, observe)  # refuses what there is not
     search = _Search(system, start, names, observe, times, data, sigma)
     search.prepare(dt, rtol, method)
-    limits = _limits(bounds, names, search.known, search.scale)
+    limits = limits_of(_OWNER, bounds, names, search.known, search.scale)
     search.check_begin()
     found = least_squares(
         lambda y: np.nan_to_num(search(y)[0], nan=1e150),
@@ -151,7 +152,7 @@ class _Search:
         data: Any,
         sigma: Any,
     ):
-        self.known = _known(system, start, names)
+        self.known = known_values(_OWNER, system, start, names)
         self.names, self._observe = names, observe
         self._times = array(_OWNER, "times", times, (None,))
         self._data = array(_OWNER, "data", data)
@@ -185,12 +186,7 @@ class _Search:
 
     def values(self, y: np.ndarray) -> dict[str, np.ndarray]:
         """Parameters by name."""
-        ends = np.cumsum([0, *(self.known[name].size for name in self.names)])
-        x = y * self.scale
-        return {
-            name: x[a:b].reshape(self.known[name].shape)
-            for name, a, b in zip(self.names, ends[:-1], ends[1:], strict=True)
-        }
+        return named(self.known, y * self.scale)
 
     def __call__(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(residuals, their Jacobian); both come of one run."""
@@ -230,10 +226,10 @@ class _Search:
         residual, matrix = self(found.x)
         covariance, blind = _covariance(matrix, residual, known_sigma)
         covariance = covariance * np.outer(self.scale, self.scale)
-        entries, message = _entries(self.names, self.known), str(found.message).rstrip(".")
+        rows, message = entries(self.names, self.known), str(found.message).rstrip(".")
         if blind.any():
             message += (
-                f"; the data do not tell {listed(np.array(entries)[blind].tolist())} (apart), so "
+                f"; the data do not tell {listed(np.array(rows)[blind].tolist())} (apart), so "
                 "these values are some of many"
             )
         values = self.values(found.x)
@@ -242,7 +238,7 @@ class _Search:
             values=values,
             std=self.values(np.sqrt(np.diag(covariance)) / self.scale),
             covariance=covariance,
-            names=tuple(entries),
+            names=tuple(rows),
             residual=residual.reshape(self._data.shape),
             cost=float(found.cost),
             success=bool(found.success) and bool(np.all(np.isfinite(residual))),
@@ -277,48 +273,6 @@ def _program(names: tuple[str, ...], observe: Any, rest: Hashable) -> Any:
     return native(both)
 
 
-def _known(system: System, start: Any, names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    known: dict[str, Any] = dict(system.parameters())
-    q, v = (start.q, start.v) if isinstance(start, Start) else start
-    known.update(q=q, v=v)
-    unknown = [name for name in names if name not in known]
-    if unknown or not names:
-        raise KeyError(
-            f"{_OWNER}: parameters={shown(list(names))} names "
-            f"{listed(map(shown, unknown)) or 'nothing'}; there are {listed(known)}."
-        )
-    return {name: np.asarray(known[name], dtype=float) for name in names}
-
-
-def _limits(
-    bounds: Any, names: tuple[str, ...], known: Mapping[str, np.ndarray], scale: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The bounds of all entries, in units of `scale`."""
-    bounds = {} if bounds is None else bounds
-    if not isinstance(bounds, Mapping) or set(bounds) - set(names):
-        raise ValueError(
-            f"{_OWNER}: bounds={shown(bounds)} must be a dictionary of (least, most) for some of "
-            f"{listed(names)}."
-        )
-    sides: list[list[np.ndarray]] = [[], []]
-    for name in names:
-        given = bounds.get(name, (-np.inf, np.inf))
-        try:
-            pair = [np.broadcast_to(np.asarray(x, dtype=float), known[name].shape) for x in given]
-            good = len(pair) == 2 and bool(np.all(pair[0] < pair[1]))
-        except (TypeError, ValueError):
-            good, pair = False, []
-        if not good:
-            raise ValueError(
-                f"{_OWNER}: bounds[{name!r}]={shown(given)} must be (least, most), the first below "
-                "the second."
-            )
-        for side, x in zip(sides, pair, strict=True):
-            side.append(np.ravel(x))
-    low, high = (np.concatenate(side) / scale for side in sides)
-    return low, high
-
-
 def _covariance(
     matrix: np.ndarray, residual: np.ndarray, known: bool
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -334,15 +288,3 @@ def _covariance(
     )
     covariance[blind, blind] = np.inf
     return covariance, blind
-
-
-def _entries(names: tuple[str, ...], known: Mapping[str, np.ndarray]) -> list[str]:
-    """A name for each entry."""
-    out = []
-    for name in names:
-        x = known[name]
-        if x.ndim == 0:
-            out.append(name)
-        else:
-            out += [f"{name}[{', '.join(map(str, i))}]" for i in np.ndindex(*x.shape)]
-    return out

@@ -99,6 +99,7 @@ class Lowering:
         self._unrolled = UNROLLED if unrolled is None else unrolled
         self._plans: dict[Any, Plan] = {}
         self._weights: dict[int, tuple[int, int]] = {}
+        self._at_indices: dict[int, set[Any]] = {}
         self._kept: list[Any] = []  # jaxprs whose identity is used as a key
 
     # -- what is needed ----------------------------------------------------------------------
@@ -542,43 +543,41 @@ class Lowering:
 
     def _indexed(self, jaxpr: Any, var: Any) -> bool:
         """Whether an array is read or written at indices that are not known."""
-        for eqn in jaxpr.eqns:
-            if not any(v is var for v in eqn.invars):
-                continue
-            name = eqn.primitive.name
-            if name in (
-                "dynamic_slice",
-                "dynamic_update_slice",
-                "scatter",
-                "scatter-add",
-                "gather",
-            ):
-                if eqn.invars[0] is var and eqn.outvars[0].aval.size != (
-                    eqn.invars[1].aval.size if name == "dynamic_update_slice" else -1
-                ):
-                    return True
-            elif name in CALLS and CALLS[name] in eqn.params:
-                inner = opened(eqn.params[CALLS[name]])[0]
-                pairs = zip(eqn.invars, inner.invars, strict=True)
-                if any(v is var and self._indexed(inner, u) for v, u in pairs):
-                    return True
-            elif name == "scan":
-                first, inner = eqn.params["num_consts"], opened(eqn.params["jaxpr"])[0]
-                last = first + eqn.params["num_carry"]
-                if self._is_short(length_of(eqn), inner):
-                    continue
-                if any(v is var for v in eqn.invars[last:]):
-                    return True
-                pairs = zip(eqn.invars[:last], inner.invars[:last], strict=True)
-                if any(v is var and self._indexed(inner, u) for v, u in pairs):
-                    return True
-            elif name == "while":
-                p = eqn.params
-                inner = opened(p["body_jaxpr"])[0]
-                pairs = zip(eqn.invars[p["cond_nconsts"] :], inner.invars, strict=True)
-                if any(v is var and self._indexed(inner, u) for v, u in pairs):
-                    return True
-        return False
+        key = id(jaxpr)
+        if key not in self._at_indices:
+            self._kept.append(jaxpr)
+            self._at_indices[key] = {v for eqn in jaxpr.eqns for v in self._indexed_by(eqn)}
+        return var in self._at_indices[key]
+
+    def _indexed_by(self, eqn: Any) -> list[Any]:
+        """The variables that an equation reads or writes at indices that are not known."""
+        name, p, given = eqn.primitive.name, eqn.params, eqn.invars
+        pairs: Any = ()
+        if name in _AT_INDICES:
+            size = given[1].aval.size if name == "dynamic_update_slice" else -1
+            found = [given[0]] if eqn.outvars[0].aval.size != size else []
+            return [v for v in found if not isinstance(v, jax_core.Literal)]
+        if name in CALLS and CALLS[name] in p:
+            inner = opened(p[CALLS[name]])[0]
+            pairs = zip(given, inner.invars, strict=True)
+        elif name == "scan":
+            inner, last = opened(p["jaxpr"])[0], p["num_consts"] + p["num_carry"]
+            if self._is_short(length_of(eqn), inner):
+                return []
+            rows = [v for v in given[last:] if not isinstance(v, jax_core.Literal)]
+            pairs = zip(given[:last], inner.invars[:last], strict=True)
+            return [*rows, *self._indexed_inside(inner, pairs)]
+        elif name == "while":
+            inner = opened(p["body_jaxpr"])[0]
+            pairs = zip(given[p["cond_nconsts"] :], inner.invars, strict=True)
+        else:
+            return []
+        return self._indexed_inside(inner, pairs)
+
+    def _indexed_inside(self, inner: Any, pairs: Any) -> list[Any]:
+        return [
+            v for v, u in pairs if not isinstance(v, jax_core.Literal) and self._indexed(inner, u)
+        ]
 
     # -- branches ----------------------------------------------------------------------------
 
@@ -685,6 +684,9 @@ class _Target(NamedTuple):
 
     array: Array
     mine: bool
+
+
+_AT_INDICES = {"dynamic_slice", "dynamic_update_slice", "scatter", "scatter-add", "gather"}
 
 
 def length_of(eqn: Any) -> int:

@@ -230,6 +230,7 @@ _FLOAT: dict[str, Callable[..., Any]] = {
     "log1p": np.log1p,
     "cbrt": np.cbrt,
 }
+_QUIET = {"add", "sub", "mul", "neg", "abs"}  # of numbers of Python, which do not warn
 _WHOLE: dict[str, Callable[..., Any]] = {
     "add": operator.add,
     "sub": operator.sub,
@@ -353,6 +354,8 @@ class Builder:
             table = _FLOAT if is_float(kind) else _TRUTH if kind == "b1" else _WHOLE
             fold = table.get(op)
             if fold is not None:
+                if op in _QUIET:
+                    return self.const(kind, fold(*(x.data for x in args)))
                 with np.errstate(all="ignore"):
                     return self.const(kind, fold(*(x.data for x in args)))
         special = _FOLDED.get(op)

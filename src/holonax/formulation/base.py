@@ -18,7 +18,7 @@ import numpy as np
 from jax.core import Tracer
 
 from ..problem import State, StepContext, stabilized
-from ..system.base import Array
+from ..system.base import Array, System
 from ..system.step import Level
 
 
@@ -28,6 +28,14 @@ def shown_option(value: Any) -> str:
         known = value.ndim == 0 and not isinstance(value, Tracer)
         return f"{float(value):g}" if known else f"<{value.dtype} of shape {value.shape}>"
     return f"{value:g}" if isinstance(value, float) else repr(value)
+
+
+def dynamics(system: System, q: Array, v: Array, t: Array, a: Array, lam: Array) -> Array:
+    """M a - f - r(lam) + G^T lam."""
+    force = system.force(q, v, t)
+    if system.has_reaction_forces:
+        force = force + system.reaction_force(q, v, t, lam)
+    return system.momentum(q, a) - force + system.constraint_force(q, t, lam)
 
 
 class Formulation(eqx.Module):
@@ -176,9 +184,33 @@ class OdeFormulation(Formulation):
     kind: ClassVar[str] = "ode"
     default_integrator: ClassVar[tuple[Any, ...]] = ("RK4",)
 
+    @property
+    def step_level(self) -> Level | None:
+        # what is added to the accelerations, or moves the position, has no place in the equations
+        plain = self.plain_accelerations and self.velocity_follows
+        return "acceleration" if plain else None
+
+    def _has_multipliers(self, context: StepContext) -> bool:
+        """Whether implicit steps solve for the multipliers, rather than for accelerations in which
+        they have been solved for: those of dependent constraints are, and those that forces
+        depend on."""
+        system = context.system
+        known = system.has_redundant_constraints or system.has_reaction_forces
+        return self.step_level is not None and not known
+
+    def algebraic_start(self, context: StepContext, t: Array, q: Array, lam: Array) -> Array:
+        return lam if self._has_multipliers(context) else jnp.zeros((0,), lam.dtype)
+
     def residual(
         self, context: StepContext, t: Array, q: Array, v: Array, u: Array, a: Array, z: Array
     ) -> tuple[Array, Array, Array]:
+        if self._has_multipliers(context):
+            system = context.system
+            return (
+                u - v,
+                dynamics(system, q, v, t, a, z),
+                system.constraint_acceleration(q, v, t, a),
+            )
         velocity, acceleration = self.rates(context, t, (q, v))
         return u - velocity, a - acceleration, z
 

@@ -24,7 +24,7 @@ from .._numbers import parameter
 from ..problem import State, StepContext
 from ..system.base import Array, System
 from ..system.step import Level
-from .base import Formulation
+from .base import Formulation, dynamics
 from .options import check_choice, positive
 
 
@@ -46,14 +46,6 @@ class DaeFormulation(Formulation):
     def orders(self, integrator: Any) -> tuple[int, int, int]:
         p = integrator.order(None)
         return p, p, getattr(integrator, "stage_order", p)
-
-
-def dynamics(system: System, q: Array, v: Array, t: Array, a: Array, lam: Array) -> Array:
-    """M a - f - r(lam) + G^T lam."""
-    force = system.force(q, v, t)
-    if system.has_reaction_forces:
-        force = force + system.reaction_force(q, v, t, lam)
-    return system.momentum(q, a) - force + system.constraint_force(q, t, lam)
 
 
 def position_rows(system: System, q: Array, t: Array, mu: Array, rows: int) -> Array:

@@ -28,6 +28,8 @@ class Integrator(eqx.Module):
     estimates_error: ClassVar[bool] = False
     # Whether the method cannot go without one: it chooses its order by the error as well.
     needs_tolerance: ClassVar[bool] = False
+    # whether a step is the solution of equations
+    solves_equations: ClassVar[bool] = False
     # Whether a step ends with g' = 0 where the formulation's constraints are of position level.
     holds_velocity: ClassVar[bool] = False
     # Whether forces that depend on reactions are solved for.

@@ -17,6 +17,7 @@ import numpy as np
 
 from . import tables
 from .base import Integrator
+from .known import moved_back
 from .tables import Tableau
 
 
@@ -82,29 +83,42 @@ class RungeKutta(Integrator):
         solver_state: None,
         made_jump: Any,
     ) -> Any:
-        h, nq = t1 - t0, y0[0].shape[0]
+        h, nq, known = t1 - t0, y0[0].shape[0], args.known
+        context = args._replace(known=None)
         weights, nodes = jnp.asarray(self._weights()), jnp.asarray([0.0, *self.tableau.c])
         start = jnp.concatenate(y0)
 
         # A k is carried to the next stage before it is added to the sums, so that it is there in
         # memory: XLA would compute it anew for each of them.
-        def stage(i: Any, carry: Any) -> Any:
+        def stage(carry: Any, i: Any) -> Any:
             sums, first, last = carry
             sums = sums + jnp.where(i > 0, weights[i - 1], 0.0)[:, None] * last
             z = start + h * sums[i]
-            k = jnp.concatenate(terms.vf(t0 + nodes[i] * h, (z[:nq], z[nq:]), args))
-            return sums, jnp.where(i > 0, first, k), k
+            k = jnp.concatenate(terms.vf(t0 + nodes[i] * h, (z[:nq], z[nq:]), context))
+            if known is not None:  # the values are known, and only followed back
+                k = moved_back(known[i], -k)
+            return (sums, jnp.where(i > 0, first, k), k), k
 
         stages, count = weights.shape
         zero = jnp.zeros_like(start)
         begin = jnp.zeros((count, *start.shape), start.dtype), zero, zero
-        sums, first, last = jax.lax.fori_loop(0, stages, stage, begin)
+        (sums, first, last), rates = self._loop(stage, begin, stages, args.keeps)
         sums = sums[stages:] + weights[-1, stages:, None] * last
         split = lambda x: (x[..., :nq], x[..., nq:])  # noqa: E731
         y1 = split(start + h * sums[0])
         error = split(self._error(*(h * sums[1:]))) if self.estimates_error else None
         dense = {"y0": y0, "y1": y1, "k": split(h * jnp.stack([first, last]))}
+        if args.keeps:
+            dense["solution"] = rates
         return y1, error, dense, None, True
+
+    @staticmethod
+    def _loop(stage: Any, begin: Any, stages: int, keeps: bool) -> tuple[Any, Any]:
+        """What is carried through all stages, and the rates of all, if these are kept."""
+        if keeps:
+            return jax.lax.scan(stage, begin, jnp.arange(stages))
+        carried = lambda i, carry: stage(carry, i)[0]  # noqa: E731
+        return jax.lax.fori_loop(0, stages, carried, begin), None
 
     def _error(self, error: Any, *_: Any) -> Any:
         """The error from the sums for it."""

@@ -15,6 +15,7 @@ from .._numbers import count, finite_number
 from ..problem import FullState, StepContext
 from ..system.base import Array
 from .base import Integrator
+from .known import Solution
 from .newton import Linear, NewtonCounts, Scaling, newton
 from .stage import Stage
 
@@ -27,6 +28,7 @@ class ImplicitStep(Integrator):
     """
 
     accepts: ClassVar[tuple[str, ...]] = ("ode", "dae", "index3")
+    solves_equations: ClassVar[bool] = True
 
     tolerance: float = eqx.field(static=True, default=1e-10, kw_only=True)
     max_iterations: int = eqx.field(static=True, default=12, kw_only=True)
@@ -81,7 +83,9 @@ class ImplicitStep(Integrator):
             linear=linear,
             dependent=self._dependent(context),
             plain=not context.system.has_reaction_forces,
+            auxiliary=context.formulation.kind == "ode",
             differentiable=context.differentiable,
+            known=context.known,
         )
 
     def _solve_stage(self, stage: Stage, start: Any) -> tuple[Any, Array, NewtonCounts, Array]:
@@ -143,7 +147,8 @@ class ImplicitMidpoint(ImplicitStep):
         _, d, _, a, z = stage.state(x)
         q = system.normalize(system.retract(y0.q, 2 * d))
         y1 = FullState(q, y0.v + h * a, a, z, condition)
-        return y1, None, {"y0": y0, "y1": y1}, solver_state + counts, solved
+        dense = {"y0": y0, "y1": y1, "solution": Solution(x, solved)}
+        return y1, None, dense, solver_state + counts, solved
 
 
 class Trapezoidal(ImplicitStep):
@@ -174,4 +179,5 @@ class Trapezoidal(ImplicitStep):
         x, solved, counts, condition = self._solve_stage(stage, start)
         q, _, v, a, z = stage.state(x)
         y1 = FullState(args.system.normalize(q), v, a, z, condition)
-        return y1, None, {"y0": y0, "y1": y1}, solver_state + counts, solved
+        dense = {"y0": y0, "y1": y1, "solution": Solution(x, solved)}
+        return y1, None, dense, solver_state + counts, solved

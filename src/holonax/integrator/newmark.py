@@ -30,6 +30,7 @@ from ..linalg import derivative
 from ..problem import FullState, StepContext
 from ..system.base import Array
 from .implicit import ImplicitStep
+from .known import Solution
 from .newton import Linear, NewtonCounts
 from .partitioned import partitioned_newmark_step
 from .stage import StepEquations, scaled
@@ -203,8 +204,8 @@ class _NewmarkFamily(ImplicitStep):
             q, d, _, v, _, a, z = state(x)
             return equations.prepare((q, v, t1, a, z), d)
 
-        def solve(factor: Any, value: Any) -> Any:
-            d, z = equations.solve(factor, value, y0)
+        def solve(factor: Any, value: Any, *, checked: bool = True) -> Any:
+            d, z = equations.solve(factor, value, y0, checked=checked)
             return d / unit, z
 
         ahead, z = y0.a + h * past.slope, y0.z + h * past.z_slope
@@ -213,7 +214,8 @@ class _NewmarkFamily(ImplicitStep):
             start = moved(ahead)[1] / h, ahead, z
         else:
             start = (moved(ahead)[1] / h if projected else ahead), z
-            linear = None if equations.solver is None else Linear(prepare, solve)
+            if equations.solver is not None:
+                linear = Linear(prepare, solve, tangent=equations.tangent(solve))
             scaling = scaled(args, unit, reach)
         x, solved, counts, condition = self._solve(residual, start, args, scaling, linear)
         q, _, w, v, _, a, z = state(x)
@@ -221,7 +223,7 @@ class _NewmarkFamily(ImplicitStep):
         y1 = FullState(q, v, a, z, condition)
         error = self._error(args, y0, y1, w0, w, normal)
         memory = _Memory(w, (w - w0) / h, (z - y0.z) / h, h, past.counts + counts)
-        return y1, error, {"y0": y0, "y1": y1}, memory, solved
+        return y1, error, {"y0": y0, "y1": y1, "solution": Solution(x, solved)}, memory, solved
 
 
 def _within(name: str, what: str, value: Any, low: float, high: float) -> Array:

@@ -14,6 +14,7 @@ from jax.flatten_util import ravel_pytree
 from ..linalg import jacobian, lu, lu_solve
 from ..system.base import Array
 from .dependent import DependentFactor
+from .known import Solution, held, moved_back
 
 # A factor is kept while each change is smaller than the one before by this.
 _SLOW = 0.3
@@ -66,12 +67,14 @@ class Linear(NamedTuple):
     `prepare(x)` factors the matrix at the unknowns x (pytrees as `start`), `solve(factor, value)`
     gives the change of the unknowns that takes `value` away. `exact` says that it is the derivative
     of the equations, so that the next factor is worth its price; else a factor is kept as long as
-    changes shrink well.
+    changes shrink well. `tangent` is `solve` without its checks, a linear function of the value
+    that can be transposed; None where the matrix is not the derivative to the last digit.
     """
 
     prepare: Callable[[Any], Any]
     solve: Callable[[Any, Any], Any]
     exact: bool = True
+    tangent: Callable[[Any, Any], Any] | None = None
 
 
 class _Iterate(NamedTuple):
@@ -94,7 +97,9 @@ def newton(
     linear: Linear | None = None,
     dependent: bool = False,
     plain: bool = False,
+    auxiliary: bool = False,
     differentiable: bool = True,
+    known: Solution | None = None,
 ) -> tuple[Any, Array, NewtonCounts, Array]:
     """Solve residual(x) = 0 from `start`, pytrees of equal total size.
 
@@ -106,7 +111,9 @@ def newton(
     reached when all others change no more. With `modified` a matrix is kept while changes shrink
     well. What will not be differentiated is traced in half the time. `linear` solves the linear
     equations, a dense matrix where it is None. With `dependent` constraints the last block, the
-    multipliers, are the smallest that solve them. Returns (x, converged, counts, condition), the
+    multipliers, are the smallest that solve them. `auxiliary` says that nobody asks for the last
+    block, whose changes then do not count. Of a solution that is `known` only the derivative is
+    found. Returns (x, converged, counts, condition), the
     condition number of the last matrix being zero unless `scaling` asks for it.
     """
     flat, unravel = ravel_pytree(start)
@@ -121,28 +128,26 @@ def newton(
     rows, columns = _expanded(scaling, sizes)
     enough, small = (tolerance, 1e-6) if scaling is None else (1e-2 * tolerance, 1e-8)
 
-    def prepared(x: Array) -> Any:
+    def dense(x: Array) -> Any:
         """The factor of the scaled matrix, and the matrix itself."""
-        if linear is not None:
-            return linear.prepare(unravel(x)), None
         matrix = jacobian(equations, x)
         if scaling is not None:
             matrix = _augmented(rows[:, None] * matrix * columns, scaling, sizes)
-        return factored(matrix), matrix
+        return DependentFactor.of(matrix, sizes[-1]) if dependent else lu(matrix), matrix
 
-    def factored(matrix: Array) -> Any:
-        return DependentFactor.of(matrix, sizes[-1]) if dependent else lu(matrix)
+    def prepared(x: Array) -> Any:
+        return dense(x) if linear is None else (linear.prepare(unravel(x)), None)
 
-    def solved(factor: Any, value: Array) -> Array:
+    def change_of(factor: Any, matrix: Array, value: Array) -> Array:
+        """What takes a value away, by the dense matrix, in scaled unknowns."""
+        if scaling is not None:
+            value = _augmented_value(rows * value, matrix, scaling, sizes)
         return factor.solve(value) if dependent else lu_solve(factor, value)
 
     def correction(factor: Any, matrix: Any, x: Array) -> Array:
         if linear is not None:
             return ravel_pytree(linear.solve(factor, residual(unravel(x))))[0]
-        value = equations(x)
-        if scaling is not None:
-            value = _augmented_value(rows * value, matrix, scaling, sizes)
-        change = solved(factor, value)
+        change = change_of(factor, matrix, equations(x))
         if dependent:
             change = change + factor.idle(x / columns)
         return change if scaling is None else columns * change
@@ -157,9 +162,11 @@ def newton(
             changes.append(bound(step[block]) / (1 + bound(x[block])))
             at += size
         inner = functools.reduce(jnp.maximum, changes[:-1])
+        if auxiliary:
+            return inner, inner
         return inner, jnp.maximum(inner, changes[-1])
 
-    def solve(equations: Any, x: Array) -> tuple[Array, Any]:
+    def solve(x: Array) -> tuple[Array, Any]:
         def iterate(factor: Any, matrix: Any, now: _Iterate) -> _Iterate:
             step = correction(factor, matrix, now.x)
             new = now.x - step
@@ -204,14 +211,27 @@ def newton(
         counts = (end.iterations, end.factorizations)
         return end.x, (end.done.astype(x.dtype), *(n.astype(x.dtype) for n in counts))
 
-    def tangent_solve(linear: Any, y: Array) -> Array:
-        return solved(factored(jacobian(linear, jnp.zeros_like(y))), y)
+    def tangent(x: Array) -> Array:
+        """A vector that moves as the solution x does, with the opposite sign."""
+        value = residual(unravel(x))
+        if linear is not None and linear.tangent is not None:
+            factor = held(linear.prepare, unravel(x))
+            return ravel_pytree(linear.tangent(factor, value))[0]
+        factor, matrix = held(dense, x)
+        change = change_of(factor, matrix, ravel_pytree(value)[0])
+        return change if scaling is None else columns * change
 
-    if differentiable:
-        root = jax.lax.custom_root(equations, flat, solve, tangent_solve, has_aux=True)
+    if known is not None:
+        none = jnp.zeros((), flat.dtype)
+        found = ravel_pytree(known.x)[0], (known.solved.astype(flat.dtype), none, none)
+    elif differentiable:
+        found = held(solve, flat)
     else:
-        root = solve(equations, flat)
-    x, (done, *counts) = root
+        found = solve(flat)
+    x, (done, *counts) = found
+    if differentiable:
+        x = jax.lax.stop_gradient(x)
+        x = moved_back(x, tangent(x))
     done, *counts = jax.lax.stop_gradient((done > 0.5, *(n.astype(int) for n in counts)))
     condition = jnp.zeros(())
     if scaling is not None and scaling.condition:

@@ -25,6 +25,7 @@ from ..linalg import Pair, in_pairs, jacobian, lu, lu_solve
 from ..problem import FullState, StepContext
 from ..system.base import Array
 from .implicit import ImplicitStep, error_by_index
+from .known import Solution
 from .newton import Linear, NewtonCounts, Scaling, newton_step
 from .stage import Stage, StepEquations
 
@@ -178,7 +179,7 @@ class RadauIIA(ImplicitStep):
         y1 = FullState(args.system.normalize(q[-1]), v[-1], a[-1], z[-1], condition)
         error = None if args.tolerance is None else self._error(equations, x, y1)
         memory = _Memory(u, z, h, jnp.asarray(True), past.counts + counts)
-        return y1, error, {"y0": y0, "y1": y1}, memory, solved
+        return y1, error, {"y0": y0, "y1": y1, "solution": Solution(x, solved)}, memory, solved
 
     def _guess(self, past: _Memory, y0: FullState, h: Array) -> tuple[Array, Array, Array]:
         """Rates and algebraic variables at the stages, from the polynomials of the last step."""

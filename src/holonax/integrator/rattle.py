@@ -17,6 +17,7 @@ from ..problem import FullState, StepContext
 from ..system.base import Array
 from ..system.step import StepEnd
 from .implicit import ImplicitStep
+from .known import Solution
 from .newton import Linear, NewtonCounts
 from .stage import StepEquations, scaled
 
@@ -69,15 +70,18 @@ class Rattle(ImplicitStep):
             end = StepEnd(system.retract(y0.q, d), half, t1, d)
             return equations.prepare((y0.q, half, t0, a, lam), d, end=end, still=True)
 
-        def solve(factor: Any, value: tuple[Array, Array]) -> tuple[Array, Array]:
-            d, lam = equations.solve(factor, value, y0)
+        def solve(
+            factor: Any, value: tuple[Array, Array], *, checked: bool = True
+        ) -> tuple[Array, Array]:
+            d, lam = equations.solve(factor, value, y0, checked=checked)
             return d / reach, lam
 
-        linear = None if equations.solver is None else Linear(prepare, solve)
+        linear = None
+        if equations.solver is not None:
+            linear = Linear(prepare, solve, tangent=equations.tangent(solve))
         scaling = scaled(args, reach, reach)
-        (a0, _), solved, counts, condition = self._solve(
-            first_half, (y0.a, y0.z), args, scaling, linear
-        )
+        x, solved, counts, condition = self._solve(first_half, (y0.a, y0.z), args, scaling, linear)
+        a0, solution = x[0], Solution(x, solved)
         half = y0.v + 0.5 * h * a0
         q1 = system.normalize(system.retract(y0.q, h * half))
         factor = system.factor(q1, t1)
@@ -88,4 +92,5 @@ class Rattle(ImplicitStep):
         # the step's multipliers are means over its halves; those of its end come from q and v
         a1, lam = factor.solve(system.force(q1, v1, t1), system.gamma(q1, v1, t1))
         y1 = FullState(q1, v1, a1, lam, condition)
-        return y1, None, {"y0": y0, "y1": y1}, solver_state + counts, solved
+        dense = {"y0": y0, "y1": y1, "solution": solution}
+        return y1, None, dense, solver_state + counts, solved

@@ -11,6 +11,7 @@ is how a change of the unknowns is found from what is left of the equations: by 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -53,6 +54,13 @@ class StepEquations(NamedTuple):
             return None
         return self.context.system.step_solver(formulation.step_level, formulation.augmentation)
 
+    def tangent(self, solve: Any) -> Any:
+        """`solve(factor, value)` without its checks, if the matrix is that of the equations to the
+        last digit: where positions are projected it is not (see `system/step.py`)."""
+        if self.context.formulation.step_level == "both":
+            return None
+        return partial(solve, checked=False)
+
     def prepare(
         self,
         at: tuple[Array, Array, Array, Array, Array],
@@ -83,7 +91,9 @@ class StepEquations(NamedTuple):
         algebraic = algebraic * formulation.algebraic_scale(self.context)
         rows, held = self._rows(y0.q, y0.v, h)
         positions = None
-        if formulation.step_level == "position":
+        if formulation.step_level == "acceleration":
+            constraints = self.reach * algebraic
+        elif formulation.step_level == "position":
             rates = algebraic[held:] / (h * self.ratio)
             constraints = jnp.concatenate([algebraic[:held], rates])
         else:
@@ -175,7 +185,7 @@ class Stage(NamedTuple):
         """How Newton's equations are solved; None for one dense matrix."""
         if not self.explicit or self.equations.solver is None:
             return None
-        return Linear(self.factor, self.change)
+        return Linear(self.factor, self.change, tangent=self.equations.tangent(self.change))
 
     @property
     def scaling(self) -> Scaling | None:

@@ -11,11 +11,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from .._arguments import checked_call, folder, names
 from .._messages import listed, shown, unknown_name
 from .._optional import require
+from .._places import NumberPlace, places
 from ..model.items import ModelError
 from ..model.model import Model
 from .model_file import model_text
@@ -106,22 +105,13 @@ def export_fmu(
 def _values(model: Model, wanted: list[str]) -> dict[str, dict[str, Any]]:
     """Each parameter by name: its own `value`, what it is called in the model (`item`) and in the
     system (`key`), and which component it is."""
-    known: dict[str, dict[str, Any]] = {}
-
-    def add(name: str, key: str, value: Any) -> None:
-        flat = np.ravel(np.asarray(value, dtype=float))
-        for k, x in enumerate(flat):
-            full = name if np.ndim(value) == 0 else f"{name}.{k}"
-            part = None if np.ndim(value) == 0 else k
-            known[full] = {"value": float(x), "item": name, "key": key, "component": part}
-
-    for name, value in model.parameters().items():
-        if isinstance(value, Mapping):  # of a function: "motor.u" for "motor.parameters.u"
-            for entry, number in value.items():
-                add(f"{name.rpartition('.')[0]}.{entry}", f"{name}.{entry}", number)
-        else:
-            add(name, name, value)
+    known = places(model.parameters())
     for name in wanted:
         if name not in known:
             raise ModelError(unknown_name(_OWNER, "parameter", name, list(known)))
-    return {name: known[name] for name in wanted}
+    return {name: _said(known[name]) for name in wanted}
+
+
+def _said(place: NumberPlace) -> dict[str, Any]:
+    key = place.whole if place.entry is None else f"{place.whole}.{place.entry}"
+    return {"value": place.value, "item": place.name, "key": key, "component": place.component}

@@ -11,8 +11,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .._messages import listed, warn
 from ..model.items import ModelError
 from ..model.model import Model
+from ..model.shapes import Shape
 from .problems import FileProblem, Problems
 from .xml_tree import turn
 
@@ -62,6 +64,8 @@ class Link:
     damping: float = 0.0
     stiffness: float = 0.0
     rest: float = 0.0
+    shapes: list[Shape] = field(default_factory=list)
+    limits: tuple[float, float] | None = None
 
 
 def model_of_links(
@@ -86,7 +90,25 @@ def model_of_links(
             with _told(problems, link.line):
                 _add_joint(model, link, body, place)
     problems.check()
+    _tell_limits(links, problems)
     return model, body
+
+
+def _tell_limits(links: Mapping[str, Link], problems: Problems) -> None:
+    """Say that joints go beyond their limits, and what these are from where the joints begin."""
+    found = [x for x in links.values() if x.limits is not None and x.freedom in ("turn", "slide")]
+    said = [
+        f"{x.joint} {x.limits[0] - x.begins:g} to {x.limits[1] - x.begins:g} "
+        f"{'rad' if x.freedom == 'turn' else 'm'}"
+        for x in found
+        if x.limits is not None
+    ]
+    if said:
+        what = "angle" if found[0].freedom == "turn" else "slide"
+        warn(
+            f"{problems.path}: limits of joints are not enforced ({listed(said, 4)}). Watch one "
+            f"with hx.Event('limit', '{found[0].joint}.{what}', level=..., terminal=True)."
+        )
 
 
 def _told(problems: Problems, line: int) -> Any:
@@ -106,18 +128,21 @@ def _placed(link: Link, place: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarra
 
 def _add_body(model: Model, name: str, parts: list[Link], place: Mapping[str, Any]) -> None:
     p, R = place[name]
-    solids = []
+    solids, shapes = [], []
     for link in parts:
+        at, axes = place[link.name]
+        offset, turned = R.T @ (at - p), R.T @ axes
+        shapes += [x.rotated(turned).moved(offset) for x in link.shapes]
         if link.inertial is not None:
-            at, axes = place[link.name]
-            solids.append((link.inertial, R.T @ (at - p), R.T @ axes))
+            solids.append((link.inertial, offset, turned))
     whole = Inertial.together(solids)
     if whole is None:
         raise ModelError(
             f"link {name!r}: it moves but has no mass. Give it mass and inertia, or fix it to "
             "another link."
         )
-    model.body(name, whole.mass, whole.inertia, com=whole.com, position=p, rotation=R)
+    look = {"shape": shapes} if shapes else {}
+    model.body(name, whole.mass, whole.inertia, com=whole.com, position=p, rotation=R, **look)
 
 
 def _add_joint(model: Model, link: Link, body: Mapping[str, str], place: Mapping[str, Any]) -> None:

@@ -1,11 +1,14 @@
 """Models of MuJoCo (MJCF) without contact: bodies, one joint each, inertias given or from geoms,
-springs and dampers in joints, and the equalities `connect` and `weld`.
+springs and dampers in joints, the equalities `connect` and `weld`, and geoms for pictures.
 
-What would change the motion and is not read is an error; pictures, sensors and limits are left out.
+What would change the motion and is not read is an error, but for contacts and limits of joints,
+which are told by a warning; sensors are left out.
 """
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -13,20 +16,23 @@ import numpy as np
 from .._messages import shown, warn
 from ..model.items import ModelError
 from ..model.model import Model
+from ..model.shapes import Shape
 from .links import Freedom, Inertial, Link, model_of_links
 from .problems import FileProblem, Problems
+from .robot_shapes import mjcf_mesh, mjcf_shape, tried
 from .xml_tree import XmlElement, turn
 
 _FREEDOM: dict[str, Freedom] = {"hinge": "turn", "slide": "slide", "ball": "ball", "free": "free"}
 _LEFT_OUT = ("visual", "asset", "statistic", "size", "custom", "keyframe", "sensor", "contact")
 _READ = ("compiler", "option", "default", "worldbody", "equality")
+_COUNTS = {"sphere": 1, "capsule": 2, "cylinder": 2, "box": 3, "ellipsoid": 3}  # of sizes
 _DENSITY = 1000.0
 
 
 class _Reader:
     """The settings of a file, and what has been read of it."""
 
-    def __init__(self, root: XmlElement, problems: Problems):
+    def __init__(self, root: XmlElement, problems: Problems, folder: Path):
         self.problems = problems
         self.links: dict[str, Link] = {}
         self.joints: set[str] = set()
@@ -35,6 +41,11 @@ class _Reader:
         self.unit = 1.0 if compiler.get("angle", "degree") == "radian" else np.pi / 180
         self.sequence = compiler.get("eulerseq", "xyz")
         self.from_geoms = compiler.get("inertiafromgeom", "auto")
+        self.folder = folder / compiler.get("meshdir", compiler.get("assetdir", ""))
+        self.limited = compiler.get("autolimits", "true") != "false"
+        meshes = [x for section in root.all("asset") for x in section.all("mesh")]
+        stems = [PurePosixPath(x.attributes.get("file", "")).stem for x in meshes]
+        self.meshes = {x.attributes.get("name", stem): x for x, stem in zip(meshes, stems)}
         self.defaults: dict[str, dict[str, str]] = {}
         for section in root.all("default"):
             for element in section.children:
@@ -92,6 +103,8 @@ class _Reader:
             link = Link(name, parent, "", "fixed", position, self.rotation(element), element.line)
             self.links[name] = link
             link.inertial = self.inertial(element)
+            for geom in element.all("geom"):
+                link.shapes += tried(f"body {name!r}", partial(self.shape, self.full(geom)))
             self.joint(element, link)
             for inner in element.all("body"):
                 self.body(inner, name)
@@ -129,6 +142,12 @@ class _Reader:
         if link.damping and kind == "free":
             raise ModelError(f"joint {name!r}: damping of a free body is not read. Leave it out.")
         unit = self.unit if kind == "hinge" else 1.0
+        limited = said.attributes.get("limited", "auto")
+        if "range" in said.attributes and (
+            limited == "true" or (limited == "auto" and self.limited)
+        ):
+            low, high = (said.numbers("range", 2) - said.number("ref", 0.0)) * unit
+            link.limits = float(low), float(high)
         link.rest = (said.number("springref", 0.0) - said.number("ref", 0.0)) * unit
 
     # -- inertias ------------------------------------------------------------------------------
@@ -153,14 +172,31 @@ class _Reader:
         self.touching = self.touching or not free
         if kind in ("plane", "hfield") or geom.attributes.get("mass") == "0":
             return None
-        position, R = geom.numbers("pos", 3, (0, 0, 0)), self.rotation(geom)
-        counts = {"sphere": 1, "capsule": 2, "cylinder": 2, "box": 3, "ellipsoid": 3}
-        if kind not in counts:
+        if kind not in _COUNTS:
             raise ModelError(
                 f"geom of type {kind!r}: its mass is not computed. Give the body an <inertial>."
             )
+        said, position, R = self.placed(geom, kind)
+        volume, J = _solid(kind, said)
+        mass = geom.number("mass", volume * geom.number("density", _DENSITY))
+        return Inertial(mass, np.zeros(3), mass * np.diag(J)), position, R
+
+    def shape(self, geom: XmlElement) -> Shape | None:
+        """What a geom looks like."""
+        kind = geom.attributes.get("type", "mesh" if "mesh" in geom.attributes else "sphere")
+        if kind == "mesh":
+            asset = self.meshes.get(geom.word("mesh"))
+            if asset is None:
+                raise ValueError(f"there is no mesh {shown(geom.word('mesh'))} among the assets.")
+            at = geom.numbers("pos", 3, (0, 0, 0))
+            return mjcf_mesh(asset, self.folder, at, self.rotation(geom))
+        return mjcf_shape(kind, *self.placed(geom, kind)) if kind in _COUNTS else None
+
+    def placed(self, geom: XmlElement, kind: str) -> tuple[list[float], np.ndarray, np.ndarray]:
+        """The sizes of a solid geom, half lengths as MuJoCo has them, and where it is."""
+        position, R = geom.numbers("pos", 3, (0, 0, 0)), self.rotation(geom)
         ends = "fromto" in geom.attributes
-        count = counts[kind] - (1 if ends else 0)
+        count = _COUNTS[kind] - (1 if ends else 0)
         said = [float(x) for x in geom.word("size").split()[:count]]
         if len(said) != count or not all(0 < x < np.inf for x in said):
             raise ModelError(f"geom: size={shown(geom.word('size'))} must be {count} lengths.")
@@ -169,14 +205,12 @@ class _Reader:
             along = both[3:] - both[:3]
             position, R = 0.5 * (both[:3] + both[3:]), _along(_unit(geom, along))
             said.append(0.5 * float(np.linalg.norm(along)))
-        volume, J = _solid(kind, said)
-        mass = geom.number("mass", volume * geom.number("density", _DENSITY))
-        return Inertial(mass, np.zeros(3), mass * np.diag(J)), position, R
+        return said, position, R
 
 
-def mjcf_model(root: XmlElement, problems: Problems) -> Model:
+def mjcf_model(root: XmlElement, path: Path, problems: Problems) -> Model:
     """The model of a <mujoco> document."""
-    reader = _Reader(root, problems)
+    reader = _Reader(root, problems, path.parent)
     for section in root.children:
         if section.tag not in (*_READ, *_LEFT_OUT):
             reader.refuse(section, "this is not read, and would change the motion. Leave it out.")

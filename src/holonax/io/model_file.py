@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,7 @@ class ModelFile:
     outputs: dict[str, str] = field(default_factory=dict)
     said: dict[str, Any] | None = field(default=None, repr=False)
     path: Path | None = None
+    changes: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @staticmethod
     def read(path: Any) -> ModelFile:
@@ -59,18 +60,22 @@ class ModelFile:
         return ModelFile._of(content_of(said, problems), said, where)
 
     @staticmethod
-    def _of(content: Described, said: dict[str, Any], path: Path | None) -> ModelFile:
+    def _of(
+        content: Described, said: dict[str, Any], path: Path | None, changes: Any = None
+    ) -> ModelFile:
         s = content.sections
         parts = (s.get("run", {}), s.get("events", []), s.get("outputs", {}))
-        return ModelFile(content.model, content.parameters, *parts, said=said, path=path)
+        return ModelFile(content.model, content.parameters, *parts, said, path, changes or {})
 
     def with_values(self, values: Mapping[str, Any]) -> ModelFile:
-        """The same with other values of parameters of the file, or of numbers of its items."""
+        """The same with other values of parameters of the file, or of numbers of its items; what
+        was changed before stays."""
         if self.said is None:
             model = self.model.with_parameters(with_entries(self.model, values))
-            return ModelFile(model, self.parameters, self.run, self.events, self.outputs)
+            return replace(self, model=model)
+        values = {**self.changes, **values}
         content = content_of(self.said, Problems(self.path or "model"), values)
-        return ModelFile._of(content, self.said, self.path)
+        return ModelFile._of(content, self.said, self.path, values)
 
     def simulate(self, t_end: float | None = None, **options: Any) -> Result:
         """Run as the file says; `t_end` and `options` of `Model.simulate` take precedence.
@@ -123,7 +128,7 @@ def _robot(path: Path) -> Model:
     if root.tag == "robot":
         return urdf_model(root, path, problems)
     if root.tag == "mujoco":
-        return mjcf_model(root, problems)
+        return mjcf_model(root, path, problems)
     problems.add((), f"<{root.tag}> is neither <robot> (URDF) nor <mujoco> (MJCF).")
     problems.check()
     raise AssertionError

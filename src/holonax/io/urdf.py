@@ -16,9 +16,11 @@ import numpy as np
 from .._messages import listed, shown, warn
 from ..model.items import ModelError
 from ..model.model import Model
+from ..model.shapes import Shape
 from .links import Freedom, Inertial, Link, model_of_links, ordered
 from .problems import FileProblem, Problems
 from .reader import add_items, parsed_file, text_of
+from .robot_shapes import tried, urdf_shape
 from .values import Numbers, parameters_of
 from .xml_tree import XmlElement, rotation_rpy
 
@@ -39,7 +41,7 @@ def urdf_model(root: XmlElement, path: Path, problems: Problems) -> Model:
     if beside.exists():
         said, more = parsed_file(beside, text_of(beside))
         _check_sections(said, more)
-    links = _links(root, problems)
+    links = _links(root, path.parent, problems)
     joints = {x.joint: x for x in links.values() if x.parent is not None}
     parameters = parameters_of(said.get("parameters", {}), {}, more or problems)
     if more is not None:
@@ -109,7 +111,7 @@ def _renamed(item: Any, body: Mapping[str, str]) -> Any:
     return out
 
 
-def _links(root: XmlElement, problems: Problems) -> dict[str, Link]:
+def _links(root: XmlElement, folder: Path, problems: Problems) -> dict[str, Link]:
     links: dict[str, Link] = {}
     for element in root.all("link"):
         problems.lines[("link", element.line)] = element.line
@@ -119,6 +121,8 @@ def _links(root: XmlElement, problems: Problems) -> dict[str, Link]:
                 raise ModelError(f"link {name!r}: the name is given twice. Names must differ.")
             links[name] = Link(name, None, "", "fixed", np.zeros(3), np.eye(3), element.line)
             links[name].inertial = _inertial(element)
+            for visual in element.all("visual"):
+                links[name].shapes += _shapes(name, visual, folder)
     joints: set[str] = set()
     for element in root.all("joint"):
         problems.lines[("link", element.line)] = element.line
@@ -154,6 +158,14 @@ def _inertial(link: XmlElement) -> Inertial | None:
     return Inertial(mass.number("value"), com, R @ J @ R.T)
 
 
+def _shapes(name: str, visual: XmlElement, folder: Path) -> list[Shape]:
+    """What a <visual> looks like."""
+    geometry = visual.first("geometry")
+    if geometry is None:
+        return []
+    return tried(f"link {name!r}", lambda: urdf_shape(geometry, *_origin(visual), folder))
+
+
 def _hang(element: XmlElement, links: dict[str, Link], joints: set[str]) -> None:
     name, kind = element.word("name"), element.word("type")
     owner = f"joint {name!r}"
@@ -185,6 +197,9 @@ def _hang(element: XmlElement, links: dict[str, Link], joints: set[str]) -> None
     if not size > 1e-12:
         raise ModelError(f"{owner}: its axis has no length.")
     link.axis = found / size
+    limit = element.first("limit")
+    if limit is not None and kind in ("revolute", "prismatic"):
+        link.limits = limit.number("lower", 0.0), limit.number("upper", 0.0)
     dynamics = element.first("dynamics")
     if dynamics is not None:
         link.damping = dynamics.number("damping", 0.0)

@@ -86,12 +86,18 @@ def eliminate(n: int, edges: np.ndarray, after: dict[int, set[int]] | None = Non
 
 
 def minimum_degree(
-    n: int, edges: np.ndarray, after: dict[int, set[int]] | None = None
+    n: int,
+    edges: np.ndarray,
+    after: dict[int, set[int]] | None = None,
+    *,
+    side_by_side: bool = False,
 ) -> tuple[np.ndarray, list[set[int]]]:
     """Order of elimination by least degree, and each node's neighbours when it is eliminated.
 
     Among equals the node whose degree fell last goes first, so that a chain is eliminated from end
-    to end and a tree branch by branch, and the numeric phase walks through memory in order.
+    to end and a tree branch by branch, and the numeric phase walks through memory in order; or
+    `side_by_side` the one whose degree fell first: a chain from both ends, so that a processor has
+    two things to do that do not wait for each other.
     """
     neighbours: list[set[int]] = [set() for _ in range(n)]
     for i, j in edges.tolist():
@@ -122,7 +128,7 @@ def minimum_degree(
         for other in clique:
             neighbours[other] |= clique
             neighbours[other] -= {node, other}
-            latest[other] = -len(order)
+            latest[other] = len(order) if side_by_side else -len(order)
             if other not in waiting:
                 heapq.heappush(heap, (len(neighbours[other]), latest[other], other))
     return np.array(order, dtype=np.int64), neighbours

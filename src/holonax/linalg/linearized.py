@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.extend import core as jax_core
 
 # Calls that are looked into, and what they call what is inside.
-_CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"}
+CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"}
 # Of these the derivative has the same structure as the equation, which JAX takes apart.
 _STRUCTURED = {"scan", "while", "cond", "custom_linear_solve"}
 
@@ -30,8 +30,8 @@ def linearized(fun: Callable[..., Any], *at: Any) -> tuple[Any, Callable[..., An
     closed, shape = jax.make_jaxpr(fun, return_shape=True)(*at)
     leaves, tree = jax.tree.flatten(shape)
     given = jax.tree.leaves(at)
-    walk = _Walk(len(given))
-    outs = walk.follow(closed.jaxpr, closed.consts, [_Value(x, k) for k, x in enumerate(given)])
+    walk = Walk(len(given))
+    outs = walk.follow(closed.jaxpr, closed.consts, [Value(x, k) for k, x in enumerate(given)])
 
     def along(*changes: Any) -> Any:
         tangents = walk.along(jax.tree.leaves(changes))
@@ -49,14 +49,14 @@ def derivative(fun: Callable[..., Any], at: tuple[Any, ...], along: tuple[Any, .
     return linearized(fun, *at)[1](*along)
 
 
-class _Value(NamedTuple):
+class Value(NamedTuple):
     """A number or array of the program, and which of the tangents is its own, if it has one."""
 
     primal: Any
     tangent: int | None = None
 
 
-class _Linear(NamedTuple):
+class TangentEquation(NamedTuple):
     """An equation between tangents: those it takes, the function, and its first result."""
 
     takes: list[int]
@@ -64,30 +64,30 @@ class _Linear(NamedTuple):
     first: int
 
 
-class _Walk:
+class Walk:
     """A program that is followed once; the equations between tangents are kept in a list."""
 
     def __init__(self, arguments: int) -> None:
-        self.equations: list[_Linear] = []
+        self.equations: list[TangentEquation] = []
         self.arguments = self.count = arguments
 
-    def follow(self, jaxpr: Any, consts: Sequence[Any], args: Sequence[_Value]) -> list[_Value]:
+    def follow(self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Value]) -> list[Value]:
         """The results of a program."""
-        env: dict[Any, _Value] = {}
-        env.update((v, _Value(x)) for v, x in zip(jaxpr.constvars, consts, strict=True))
+        env: dict[Any, Value] = {}
+        env.update((v, Value(x)) for v, x in zip(jaxpr.constvars, consts, strict=True))
         env.update(zip(jaxpr.invars, args, strict=True))
 
-        def read(var: Any) -> _Value:
-            return _Value(var.val) if isinstance(var, jax_core.Literal) else env[var]
+        def read(var: Any) -> Value:
+            return Value(var.val) if isinstance(var, jax_core.Literal) else env[var]
 
         for eqn in jaxpr.eqns:
             env.update(zip(eqn.outvars, self._equation(eqn, [read(v) for v in eqn.invars])))
         return [read(v) for v in jaxpr.outvars]
 
-    def _equation(self, eqn: Any, values: list[_Value]) -> list[_Value]:
+    def _equation(self, eqn: Any, values: list[Value]) -> list[Value]:
         name = eqn.primitive.name
-        if name in _CALLS:
-            inner = eqn.params[_CALLS[name]]
+        if name in CALLS:
+            inner = eqn.params[CALLS[name]]
             closed = hasattr(inner, "consts")
             return self.follow(
                 inner.jaxpr if closed else inner, inner.consts if closed else (), values
@@ -95,22 +95,26 @@ class _Walk:
         primals = [x.primal for x in values]
         active = [x.tangent is not None for x in values]
         if not any(active):
-            return [_Value(y) for y in _bound(eqn, primals)]
+            return [Value(y) for y in bound(eqn, primals)]
         takes = [x.tangent for x in values if x.tangent is not None]
-        if name in _STRUCTURED or _has_programs(eqn):
-            outs, function, moving = _by_jax(eqn, primals, active)
-        else:
-            outs, function, moving = _form(eqn, active).applied(primals)
-        return self._added(outs, function, moving, takes)
+        return self._added(*self.derived(eqn, primals, active), takes)
+
+    def derived(
+        self, eqn: Any, primals: list[Any], active: list[bool]
+    ) -> tuple[Sequence[Any], Tangent, Sequence[bool]]:
+        """The results of an equation, the function between tangents, and which results have one."""
+        if eqn.primitive.name in _STRUCTURED or has_programs(eqn):
+            return _by_jax(eqn, primals, active)
+        return form(eqn, active).applied(primals)
 
     def _added(
         self, outs: Sequence[Any], function: Tangent, moving: Sequence[bool], takes: list[int]
-    ) -> list[_Value]:
+    ) -> list[Value]:
         if any(moving):
-            self.equations.append(_Linear(takes, function, self.count))
+            self.equations.append(TangentEquation(takes, function, self.count))
         found = []
         for y, moves in zip(outs, moving, strict=True):
-            found.append(_Value(y, self.count if moves else None))
+            found.append(Value(y, self.count if moves else None))
             self.count += moves
         return found
 
@@ -123,7 +127,8 @@ class _Walk:
         return tangents
 
 
-def _bound(eqn: Any, primals: Sequence[Any]) -> Sequence[Any]:
+def bound(eqn: Any, primals: Sequence[Any]) -> Sequence[Any]:
+    """The results of an equation, traced or computed."""
     params = eqn.primitive.get_bind_params(eqn.params)
     functions = ()
     if isinstance(params, tuple):  # as older versions of JAX give them
@@ -136,7 +141,7 @@ def _tangent_type(x: Any) -> Any:
     return x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else jax.dtypes.float0
 
 
-def _has_programs(eqn: Any) -> bool:
+def has_programs(eqn: Any) -> bool:
     """Whether an equation has programs among its parameters."""
     return any(
         hasattr(x, "eqns") or hasattr(x, "jaxpr") or (callable(x) and not isinstance(x, type))
@@ -150,7 +155,7 @@ def _by_jax(eqn: Any, primals: list[Any], active: list[bool]) -> tuple[Any, Tang
 
     def function(*moving: Any) -> Sequence[Any]:
         given = iter(moving)
-        return list(_bound(eqn, [next(given) if a else x for x, a in zip(primals, active)]))
+        return list(bound(eqn, [next(given) if a else x for x, a in zip(primals, active)]))
 
     at = [x for x, a in zip(primals, active, strict=True) if a]
     outs, along = jax.linearize(function, *at)
@@ -162,7 +167,7 @@ def _by_jax(eqn: Any, primals: list[Any], active: list[bool]) -> tuple[Any, Tang
     return outs, tangent, real
 
 
-class _Form:
+class Form:
     """The derivative of equations of one form, as a program of primals and tangents.
 
     Its equations are sorted into those that need no tangent, done once, and the others.
@@ -172,7 +177,7 @@ class _Form:
         def derivative(primals: list[Any], changes: list[Any]) -> Any:
             def function(*moving: Any) -> Sequence[Any]:
                 given = iter(moving)
-                return list(_bound(eqn, [next(given) if a else x for x, a in zip(primals, active)]))
+                return list(bound(eqn, [next(given) if a else x for x, a in zip(primals, active)]))
 
             at = [x for x, a in zip(primals, active, strict=True) if a]
             return jax.jvp(function, at, changes)
@@ -199,44 +204,48 @@ class _Form:
         # a tangent that depends on none is zero
         self.moving = [moves(v) for v in jaxpr.outvars[n:]]
         self.changes = [v for v in jaxpr.outvars[n:] if moves(v)]
+        self.back: Any = None  # transposed, once that was asked for
 
     def applied(self, primals: Sequence[Any]) -> tuple[list[Any], Tangent, list[bool]]:
         """The results, the function between tangents, and which results have one."""
         env: dict[Any, Any] = {**dict(self.constants), **dict(zip(self.primals, primals))}
-        _evaluate(self.once, env)
+        evaluate(self.once, env)
 
         def tangent(*changes: Any) -> list[Any]:
             inner = {**env, **dict(zip(self.tangents, changes, strict=True))}
-            _evaluate(self.linear, inner)
-            return [_read(inner, v) for v in self.changes]
+            evaluate(self.linear, inner)
+            return [read(inner, v) for v in self.changes]
 
-        return [_read(env, v) for v in self.outs], tangent, self.moving
+        return [read(env, v) for v in self.outs], tangent, self.moving
 
 
-def _read(env: dict[Any, Any], var: Any) -> Any:
+def read(env: dict[Any, Any], var: Any) -> Any:
+    """What a variable or a literal is."""
     return var.val if isinstance(var, jax_core.Literal) else env[var]
 
 
-def _evaluate(equations: Sequence[Any], env: dict[Any, Any]) -> None:
+def evaluate(equations: Sequence[Any], env: dict[Any, Any]) -> None:
+    """Add the results of equations to what variables are."""
     for eqn in equations:
-        env.update(zip(eqn.outvars, _bound(eqn, [_read(env, v) for v in eqn.invars])))
+        env.update(zip(eqn.outvars, bound(eqn, [read(env, v) for v in eqn.invars])))
 
 
-_forms: dict[Any, _Form] = {}
+_forms: dict[Any, Form] = {}
 _MOST = 10_000  # forms that are kept
 
 
-def _form(eqn: Any, active: Sequence[bool]) -> _Form:
+def form(eqn: Any, active: Sequence[bool]) -> Form:
+    """The form of an equation, with the arguments that are `active`."""
     avals = tuple((v.aval.shape, v.aval.dtype, v.aval.weak_type) for v in eqn.invars)
     key = (eqn.primitive, tuple(sorted(eqn.params.items(), key=_name)), avals, tuple(active))
     try:
         found = _forms.get(key)
     except TypeError:  # a parameter that cannot be compared
-        return _Form(eqn, active)
+        return Form(eqn, active)
     if found is None:
         if len(_forms) >= _MOST:
             _forms.clear()
-        found = _forms[key] = _Form(eqn, active)
+        found = _forms[key] = Form(eqn, active)
     return found
 
 

@@ -1,8 +1,11 @@
-"""Many runs of one mechanism at once, and what to observe of them."""
+"""Many runs of one mechanism at once, and what to observe of them; sweeps that go to disk."""
 
 from .launch import ensemble
 from .outcomes import Band, Ensemble
-from .reductions import Bands, FirstPassage, Fold, Largest, Mean, Reduction, Smallest
+from .points import Points, grid, latin_hypercube, samples, sobol
+from .reductions import Bands, FirstPassage, Fold, Largest, Last, Mean, Reduction, Smallest
+from .sweeping import sweep
+from .swept import Sweep, open_sweep
 
 __all__ = [
     "Band",
@@ -11,8 +14,17 @@ __all__ = [
     "FirstPassage",
     "Fold",
     "Largest",
+    "Last",
     "Mean",
+    "Points",
     "Reduction",
     "Smallest",
+    "Sweep",
     "ensemble",
+    "grid",
+    "latin_hypercube",
+    "open_sweep",
+    "samples",
+    "sobol",
+    "sweep",
 ]

@@ -16,6 +16,8 @@ from .._numbers import array, finite_number
 from ..formulation import Formulation, PostStabilized
 from ..integrator import Dopri5
 from ..run.control import StepControl
+from ..run.events import Event
+from ..run.events.check import as_events, check_events
 from ..run.pairs import check_pair, default_integrator, is_legal
 from ..run.scale import absolute
 from ..start.consistent import ConstraintError, Start, check_start, consistent
@@ -180,6 +182,29 @@ def checked_reductions(system: System, typical: Any, reduce: Any, t: float) -> d
             ) from None
         out[name] = made
     return out
+
+
+def checked_events(system: System, typical: Any, events: Any, t: float) -> tuple[Event, ...]:
+    """Events that end a run; others are refused."""
+    given = check_events(system, float(t), *typical, as_events(OWNER, events))
+    for event in given:
+        owner = f"{OWNER}: the event {event.name!r}"
+        if event.change is not None or event.engage or event.release:
+            raise ValueError(
+                f"{owner} changes the state or the joints, for which there is hx.simulate. Leave "
+                "it out, or let it end the run: terminal=True."
+            )
+        if not event.terminal:
+            raise ValueError(
+                f"{owner} does not end the run. Give it terminal=True; to observe a time without "
+                "ending there use reduce={...: hx.many.FirstPassage(...)}."
+            )
+        if event.quantity is not None and event.quantity.circular:
+            raise ValueError(
+                f"{owner} is on an angle in space, which is known up to whole turns. Give a "
+                "function of (t, q, v)."
+            )
+    return given
 
 
 def reporter(progress: Any) -> Any:

@@ -46,6 +46,7 @@ def ensemble(
     formulation: Formulation | None = None,
     integrator: Any = None,
     reduce: Mapping[str, Reduction] | None = None,
+    events: Any = (),
     max_steps: int = 1_000_000,
     device: Literal["auto", "cpu", "gpu"] = "auto",
     threads: int | None = None,
@@ -73,6 +74,8 @@ def ensemble(
     - `formulation`, `integrator`: as those of `simulate`.
     - `reduce`: what to observe of each run, by names of your own: `Largest`, `Smallest`, `Mean`,
       `FirstPassage`, `Fold` of `hx.many`; and of all runs at the times: `Bands`.
+    - `events`: one or several `Event` with ``terminal=True``: each run ends at the first of its own,
+      located as in `simulate`; `ended` is its time and `event` its name.
     - `max_steps`: a run that needs more fails.
     - `device`: ``"gpu"`` for one of NVIDIA's; ``"auto"`` and ``"cpu"`` for this processor.
     - `threads`: by default as many as there are cores.
@@ -96,7 +99,7 @@ def ensemble(
         )
     task = task_of(
         *(system, starts, parameters, runs, t_end, times, save, dt, rtol, atol),
-        *(formulation, integrator, reduce, max_steps),
+        *(formulation, integrator, reduce, max_steps, events),
     )
     threads = cores() if threads is None else count(OWNER, "threads", threads)
     report = reporter(progress)
@@ -141,6 +144,8 @@ def _result(task: Task, found: Collected, road: str, stats: dict[str, Any]) -> E
         rows=_row_names(task.setup.system, task.typical),
         misfit=arrays["misfit"],
         again=partial(_again, task),
+        events=tuple(event.name for event in task.setup.events),
+        stopped=arrays["event"],
     )
 
 
@@ -184,5 +189,8 @@ def _again(task: Task, number: int, options: dict[str, Any]) -> Any:
     changed = system.with_parameters(own.parameters) if own.parameters else system
     q, v = task.typical if own.q is None else (own.q, own.v)
     start = consistent(changed, q, v, t=float(task.grid[0]))
-    given = {**task.steps, "formulation": formulation, "integrator": integrator, **options}
+    given = {**task.steps, "formulation": formulation, "integrator": integrator}
+    if task.setup.events:
+        given["events"] = task.setup.events
+    given |= options
     return simulate(changed, start, float(task.grid[-1]), **given)

@@ -63,14 +63,15 @@ class Own(NamedTuple):
 
 class Ended(NamedTuple):
     """How one run went: states at the times or at the end, the time it came to, the number of the
-    `Failure` that stopped it, steps tried and rejected, the largest residuals of position and
-    velocity at the end, the residual that a start which does not fit together has left and its row,
-    and what was observed over the run and at the times."""
+    `Failure` that stopped it and of the event that ended it, from 1 on, steps tried and rejected,
+    the largest residuals of position and velocity at the end, the residual that a start which does
+    not fit together has left and its row, and what was observed over the run and at the times."""
 
     q: Any
     v: Any
     t: Array
     code: Array
+    event: Array
     steps: Array
     rejected: Array
     drift: Array
@@ -84,6 +85,7 @@ class _Now(NamedTuple):
 
     loop: LoopState
     code: Array
+    event: Array
     steps: Array
     rejected: Array
     observed: tuple[Any, ...]
@@ -102,12 +104,13 @@ def one_run(plan: RunPlan, shared: Shared, own: Own) -> Ended:
         for k, knots in ((0, shared.times[:2]), (-1, shared.times[-2:]))
     )
     q, v, misfit = fitted(_timed(setup, shared, begin), t0, q, v)
-    now = _begun(setup, shared, begin, t0, q, v)
     moving = _moving(setup, _settings(shared, *begin), shared)
+    sides = _sides(setup, moving, t0 + _origin(shared), q, v) if setup.events else None
+    now = _begun(setup, shared, begin, t0, q, v, sides)
     values = tuple(r.first(moving, t0 + _origin(shared), q, v) for r in plan.reductions)
     code = jnp.where(misfit[0] == 0, 0, int(Failure.NOT_ASSEMBLED))
     none = jnp.asarray(0)
-    state = _Now(now, code, none, none, values)
+    state = _Now(now, code, none, none, none, values)
     first = _row(plan, setup.system, shared, state)
 
     def along(now: _Now, piece: Any) -> tuple[_Now, Any]:
@@ -115,15 +118,18 @@ def one_run(plan: RunPlan, shared: Shared, own: Own) -> Ended:
         settings = _settings(shared, knots, window)
         if fresh is not None:
             q, v = now.loop.y[0], now.loop.y[1]
-            again = lambda: _begun(setup, shared, (knots, window), now.loop.t, q, v)  # noqa: E731
-            loop = lax.cond(fresh, again, lambda: now.loop)
+            watch = now.loop.steps.watch
+            sides = None if watch is None else jnp.stack([watch.signs, watch.bands])
+            piece = knots, window
+            again = lambda: _begun(setup, shared, piece, now.loop.t, q, v, sides)  # noqa: E731
+            loop = lax.cond(fresh & (now.event == 0), again, lambda: now.loop)
             now = now._replace(loop=loop)
         steps = now.loop.steps
         end = Loop(setup, settings).rule.onwards(now.loop.t, steps.rule)
         now = now._replace(loop=now.loop._replace(steps=steps._replace(end=end)))
 
         def going(now: _Now) -> Array:
-            return (now.loop.t < knots[1]) & (now.code == 0)
+            return (now.loop.t < knots[1]) & (now.code == 0) & (now.event == 0)
 
         def step(now: _Now) -> _Now:
             return _one_step(plan, setup, settings, shared, now)
@@ -147,6 +153,7 @@ def one_run(plan: RunPlan, shared: Shared, own: Own) -> Ended:
         v=kept[1],
         t=end.loop.t,
         code=end.code,
+        event=end.event,
         steps=end.steps,
         rejected=end.rejected,
         drift=_residuals(_timed(setup, shared, last), end.loop.t, q, v),
@@ -157,8 +164,8 @@ def one_run(plan: RunPlan, shared: Shared, own: Own) -> Ended:
 
 
 def _row(plan: RunPlan, system: System, shared: Shared, now: _Now) -> Any:
-    """What is kept of a state at one of the times; not a number after a failure."""
-    good = now.code == 0
+    """What is kept of a state at one of the times; not a number after a failure or an event."""
+    good = (now.code == 0) & (now.event == 0)
     t, q, v = now.loop.t + _origin(shared), now.loop.y[0], now.loop.y[1]
     states = (q, v) if plan.keeps == "times" else (None, None)
     seen = tuple(observed(x, system, t, q, v) for x in plan.observers)
@@ -174,8 +181,8 @@ def _residuals(system: System, t: Any, q: Array, v: Array) -> Array:
     return jnp.stack([_largest(system.constraint(q, t)), _largest(system.constraint_rate(q, v, t))])
 
 
-def _settings(shared: Shared, knots: Any, window: Any) -> Settings:
-    return Settings(knots, shared.numbers, shared.atol, None, window)
+def _settings(shared: Shared, knots: Any, window: Any, sides: Any = None) -> Settings:
+    return Settings(knots, shared.numbers, shared.atol, sides, window)
 
 
 def _origin(shared: Shared) -> Any:
@@ -201,8 +208,24 @@ def _moving(setup: Setup, settings: Settings, shared: Shared) -> Moving:
     return Moving(setup.system, rates)
 
 
-def _begun(setup: Setup, shared: Shared, piece: Any, t: Any, q: Any, v: Any) -> LoopState:
-    state = begun(Loop(setup, _settings(shared, *piece)), setup, jnp.asarray(t), q, v)
+def _sides(setup: Setup, moving: Moving, t: Any, q: Any, v: Any) -> Array:
+    """The side of zero of each event function, or where it is heading; without allowances."""
+
+    def values(h: Any) -> Array:
+        moved = setup.system.retract(q, h * velocity), v + h * acceleration
+        return jnp.stack([event.value(setup.system, t + h, *moved) for event in setup.events])
+
+    velocity, acceleration = moving.rates(t, q, v)
+    now, rate = jax.jvp(values, (jnp.zeros(()),), (jnp.ones(()),))
+    signs = jnp.sign(jnp.where(now == 0, rate, now))
+    return jnp.stack([signs, jnp.zeros_like(signs)])
+
+
+def _begun(
+    setup: Setup, shared: Shared, piece: Any, t: Any, q: Any, v: Any, sides: Any
+) -> LoopState:
+    loop = Loop(setup, _settings(shared, *piece, sides))
+    state = begun(loop, setup, jnp.asarray(t), q, v)
     # the same types as after a step, as a loop needs them
     return jax.tree.map(lambda x: jnp.asarray(x), state)
 
@@ -216,19 +239,37 @@ def _one_step(plan: RunPlan, setup: Setup, settings: Settings, shared: Shared, n
     )
     order = loop.solver.error_order(loop.terms)
     judged = loop.rule.judge(t, steps.end, error, order, steps.rule)
-    if setup.control is None:
-        keep = status.code == 0
-        code = status.code
-        y, solver = y1, status
+    end, rule = judged.end, judged.state
+    watched, event = steps.watch, now.event
+    keep = status.code == 0 if setup.control is None else judged.keep
+    if loop.watch is not None:
+        seen = loop.watch.judge(loop.context, t, y, steps.end, y1, keep, steps.watch)
+        rule = jax.tree.map(lambda a, b: jnp.where(seen.again, a, b), steps.rule, rule)
+        end = jnp.where(seen.again, seen.end, end)
+        kept = keep & ~seen.again
+        found = seen.state.found & kept
+        event = jnp.where(jnp.any(found), jnp.argmax(found) + 1, event)
     else:
-        keep = judged.keep
-        choose = lambda a, b: jnp.where(keep, a, b)  # noqa: E731
-        y, solver = jax.tree.map(choose, (y1, status), (y, solver))
+        seen, kept = None, keep
+    if setup.control is None:
+        code = status.code
+        if seen is None:
+            y, solver = y1, status
+    else:
         reason = jnp.where(status.code > 0, status.code, int(Failure.TOO_SMALL))
         code = jnp.where(judged.stuck, reason, 0)
+    if setup.control is not None or seen is not None:
+        choose = lambda a, b: jnp.where(kept, a, b)  # noqa: E731
+        y, solver = jax.tree.map(choose, (y1, status), (y, solver))
+    keep = kept
     taken = now.steps + 1
     code = jnp.where((code == 0) & (taken >= shared.most), int(Failure.TOO_MANY), code)
-    code = jnp.where(keep & (steps.end >= settings.knots[1]), 0, code)
+    done = keep & ((steps.end >= settings.knots[1]) | (event > 0))
+    code = jnp.where(done, 0, code)
+    if seen is not None:
+        watched = seen.state
+        blind = (code == 0) & keep & jnp.any(watched.bad)
+        code = jnp.where(blind, int(Failure.EVENT_NOT_FINITE), code)
     t1 = jnp.where(keep, steps.end, t)
     origin = _origin(shared)
     times = StepTimes(t + origin, t1 + origin)
@@ -237,8 +278,8 @@ def _one_step(plan: RunPlan, setup: Setup, settings: Settings, shared: Shared, n
         r.after(moving, x, keep, times, y[0], y[1])
         for r, x in zip(plan.reductions, now.observed, strict=True)
     )
-    state = LoopState(t1, y, solver, steps._replace(end=judged.end, rule=judged.state))
-    return _Now(state, code, taken, now.rejected + ~keep, values)
+    state = LoopState(t1, y, solver, steps._replace(end=end, rule=rule, watch=watched))
+    return _Now(state, code, event, taken, now.rejected + ~keep, values)
 
 
 def fitted(system: System, t: Any, q: Array, v: Array) -> tuple[Array, Array, Array]:

@@ -73,9 +73,10 @@ class Ensemble:
     """The runs of an ensemble, with a first axis for these.
 
     - `t`: the times (n,) that were asked for; without such, when each run ended (runs,).
-    - `q`, `v`: states (runs, n, ...) at these, NaN after a failure; or at the end of each run
+    - `q`, `v`: states (runs, n, ...) at these, NaN after a failure or an event; or at the end of each run
       (runs, ...), the last good state of one that failed. None with ``save="none"``.
     - `success` (runs,); `reason` (runs,), a sentence for each, empty for a success.
+    - `event` (runs,): the name of the event that ended each; empty where none did.
     - `ended` (runs,): the time that each has come to; `steps` and `rejected` (runs,) its steps.
     - `drift` (runs, 2): the largest residuals of position and velocity constraints at its end.
     - `reduced`: by the names given as `reduce`, an array (runs, ...) or a `Band` over the runs.
@@ -97,6 +98,8 @@ class Ensemble:
     rows: tuple[str, ...] = ()
     misfit: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
     again: Any = None
+    events: tuple[str, ...] = ()
+    stopped: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
 
     def __len__(self) -> int:
         return len(self.code)
@@ -105,6 +108,11 @@ class Ensemble:
     def success(self) -> np.ndarray:
         """Whether each run has come to its end."""
         return self.code == 0
+
+    @property
+    def event(self) -> np.ndarray:
+        """The name of the event that ended each run; empty for one that went to its end."""
+        return np.asarray(("", *self.events), dtype=object)[self.stopped]
 
     @property
     def failed(self) -> np.ndarray:
@@ -147,6 +155,8 @@ class Ensemble:
             these = np.flatnonzero(self.code == code)
             names = ", ".join(map(str, these[:_FEW])) + (", ..." if len(these) > _FEW else "")
             lines.append(f"  {len(these)} (run {names}): {Failure(int(code)).sentence}")
+        for k, name in enumerate(self.events, start=1):
+            lines.append(f"  {np.count_nonzero(self.stopped == k)} ended by the event {name}")
         stats = self.stats
         lines.append(
             f"  {stats['steps']:.3g} steps in {stats['run_time']:.3g} s, "
@@ -171,7 +181,7 @@ class Collected:
     def add(self, first: int, block: Ended) -> None:
         """Runs from the number `first` on."""
         here = slice(first, first + len(block.code))
-        for name in ("q", "v", "t", "code", "steps", "rejected", "drift", "misfit"):
+        for name in ("q", "v", "t", "code", "event", "steps", "rejected", "drift", "misfit"):
             x = getattr(block, name)
             if x is None:
                 continue

@@ -146,6 +146,20 @@ class Smallest(_Observing):
 
 
 @checked_class
+class Last(_Observing):
+    """The value at the end of a run, or at the last good state of one that fails."""
+
+    def first(self, moving: Moving, t: Any, q: Any, v: Any) -> Any:
+        return self.see(moving, t, q, v)
+
+    def after(self, moving: Moving, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
+        return _where(keep, self.see(moving, step.end, q, v), seen)
+
+    def result(self, seen: Any, t: Any) -> Any:
+        return seen
+
+
+@checked_class
 class Mean(_Observing):
     """The mean over the time, by the trapezoidal rule over the steps."""
 

@@ -12,7 +12,7 @@ from .._parts import Parts
 from ..run.loop import Setup
 from ..system.base import System
 from ..system.clock import Clock
-from .asked import checked_reductions, grid_of, known_start, pair_of, pieces_of, steps_of
+from .asked import checked_events, checked_reductions, grid_of, known_start, pair_of, pieces_of, steps_of
 from .batch import OWNER, Batch, checked_batch
 from .one_run import RunPlan, Shared
 from .reductions import Bands, Reduction
@@ -71,6 +71,7 @@ def task_of(
     integrator: Any,
     reduce: Any,
     max_steps: Any,
+    events: Any = (),
 ) -> Task:
     """What was asked of `ensemble`, with one sentence for each mistake."""
     batch, typical, given = checked_batch(system, starts, parameters, runs)
@@ -87,7 +88,8 @@ def task_of(
         system = system.with_redundant_constraints()
     numbers, tolerance, control = steps_of(system, start, typical, grid, dt, rtol, atol)
     reductions = checked_reductions(system, typical, reduce, grid[0])
-    setup = Setup(system, formulation, integrator, control, ())
+    watched = checked_events(system, typical, events, grid[0])
+    setup = Setup(system, formulation, integrator, control, watched)
     parts = Parts.of(setup)
     clock, ticks, picked, windows, fresh = pieces_of(system, grid, numbers, tolerance)
     shared = Shared(

@@ -45,8 +45,8 @@ class BeamItem(Item):
     - `up`: section axes are x along the beam and z nearest to this direction; by default that of
       world z, or of world y where the beam is upright.
     - `elements`: how many there are, of equal length.
-    - `order`: 1 for elements of two nodes with constant strain, which converge as the square of
-      their length.
+    - `order`: p of elements with p + 1 nodes: 1, with constant strain, which converge as the
+      square of their length; or 2 or 3, with the power 2 p of it.
     - `curvature`: twist about x and curvature about y and z [rad/m], in section axes, of a beam
       that is curved at rest; `from_` and `to` are the ends of the arc, at most half a circle.
     - `damping`: [s], the section force is C (strain + damping strain'), with C the stiffness.
@@ -141,7 +141,7 @@ class BeamItem(Item):
     def place(self, first: int) -> BeamPlace:
         """Its nodes, if the first one is body `first`."""
         elements = _numbers.count(self.owner, "elements", self.elements, error=ModelError)
-        order = _numbers.count(self.owner, "order", self.order, most=1, error=ModelError)
+        order = _numbers.count(self.owner, "order", self.order, most=3, error=ModelError)
         return BeamPlace(self.name, first, elements, order)
 
     def _line(self) -> tuple[Any, Any, Any]:
@@ -296,13 +296,12 @@ class BeamItem(Item):
                     f"{self.owner}: damping={shown(self.damping)} is negative. Give a time in "
                     "seconds."
                 )
-        middles = (np.arange(place.elements) + 0.5) / place.elements
-        stiffness = self._stiffness(middles)
-        out = []
+        stiffness = self._stiffness(place.points)
+        out, order = [], place.order
         for k in range(place.elements):
-            C = stiffness[k]
-            element = BeamElement(size, rest, tuple(C) if C.ndim == 1 else C, damping)
-            names = (place.node_name(k), place.node_name(k + 1))
+            C = [tuple(x) if x.ndim == 1 else x for x in stiffness[k * order : (k + 1) * order]]
+            element = BeamElement(size, rest, tuple(C), damping, order=order)
+            names = tuple(place.node_name(k * order + i) for i in range(order + 1))
             zero, axes = np.zeros(3), np.eye(3)
             out.append(
                 Attached(

@@ -178,6 +178,16 @@ class Model(AnalysisMethods):
         said = ", ".join(f"{name}={shown(tuple(x.tolist()))}" for name, x in own)
         return "\n  ".join([f"Model({said})", *map(repr, self._items.values())])
 
+    def _repr_html_(self) -> str:
+        """For notebooks: a picture of the model as it is described, and its records."""
+        from html import escape
+
+        from .. import view
+
+        drawn = bool(self._bodies)
+        picture = view.inline_described(self.system(), *self.start_vectors()) if drawn else ""
+        return f"{picture}<pre>{escape(repr(self))}</pre>"
+
     def add(self, item: Item) -> Item:
         """Add a record, one of another model or of a class of your own."""
         if not isinstance(item, Item):

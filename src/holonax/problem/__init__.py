@@ -31,7 +31,9 @@ State = tuple[Array, Array]
 class StepContext(NamedTuple):
     """What a method knows while a step is taken: the system, the step size, the formulation, what
     the formulation carries from step to step (a choice of coordinates, say), the tolerance of its
-    error where steps are chosen by it, and whether the step may be differentiated."""
+    error where steps are chosen by it, whether the step may be differentiated, the solution of its
+    equations where that is known from before, and whether it is kept for those who take the step
+    again (see `integrator/known.py`)."""
 
     system: System
     dt: Array
@@ -39,6 +41,8 @@ class StepContext(NamedTuple):
     carry: Any = None
     tolerance: Any = None
     differentiable: bool = True
+    known: Any = None
+    keeps: bool = False
 
 
 class FullState(NamedTuple):

@@ -15,6 +15,7 @@ from ..rotation import Axes3, Vec3
 from ..rotation.quaternion import quaternion_axes
 from ..rotation.screw import screw_motion
 from ..system.beam import BeamElement, relative_screw
+from ..system.beam_interpolation import shapes
 from ..system.beam_places import BeamPlace
 from ..system.frames import Frame
 from ..system.mechanism import Mechanism
@@ -26,9 +27,9 @@ class BeamMotion:
 
     `coordinates` (nodes,) are the material coordinates of the nodes, `position` (..., nodes, 3)
     and `rotation` (..., nodes, 3, 3) say where their sections are. `strain` and `section_force`
-    (..., elements, 6) are those of the elements, at the material coordinates `middles`: extension,
-    shear along y and z, twist [rad/m] and bending about y and z [rad/m]; normal force, shear
-    forces [N], torsional and bending moments [N m]; in section axes.
+    (..., points, 6) are those at the material coordinates `middles`, one in each element or as many
+    as its order: extension, shear along y and z, twist [rad/m] and bending about y and z [rad/m];
+    normal force, shear forces [N], torsional and bending moments [N m]; in section axes.
     """
 
     name: str
@@ -48,30 +49,39 @@ class BeamMotion:
         return _matrix(self.frames.A)
 
     @property
-    def _pairs(self) -> tuple[Frame, Frame]:
-        first, second = (jax.tree.map(lambda x, k=k: x[..., k], self.frames) for k in _ENDS)
-        return first, second
+    def _nodes(self) -> list[Frame]:
+        """Of all elements, the first node, the second, ..."""
+        order = self.element.order
+        last = self.coordinates.size - order
+        cuts = [slice(k, last + k, order) for k in range(order + 1)]
+        return [jax.tree.map(lambda x, cut=cut: x[..., cut], self.frames) for cut in cuts]
+
+    def _by_point(self, found: Any) -> np.ndarray:
+        """Lists of six for each point of an element as (..., points, 6)."""
+        x = np.stack([np.asarray(x) for x in found], axis=-1)
+        return x.reshape(*x.shape[:-2], -1, 6)
 
     @cached_property
     def strain(self) -> np.ndarray:
-        """The strains of the elements, (..., elements, 6)."""
-        return np.stack(self.element.strain(*self._pairs), axis=-1)
+        """The strains, (..., points, 6)."""
+        return self._by_point(self.element.strain(*self._nodes))
 
     @cached_property
     def turns(self) -> np.ndarray:
         """By how much the elements turn between their nodes [rad], (..., elements)."""
-        phi = relative_screw(*self._pairs).phi
+        nodes = self._nodes
+        phi = relative_screw(nodes[0], nodes[-1]).phi
         return np.sqrt(phi.dot(phi))
 
     @cached_property
     def section_force(self) -> np.ndarray:
-        """The section forces and moments of the elements, with damping, (..., elements, 6)."""
-        return np.stack(self.element.section_force(*self._pairs), axis=-1)
+        """The section forces and moments, with damping, (..., points, 6)."""
+        return self._by_point(self.element.section_force(*self._nodes))
 
     @cached_property
     def energy(self) -> np.ndarray:
         """The elastic energy of the elements [J], (..., elements)."""
-        return np.asarray(self.element.potential(*self._pairs))
+        return np.asarray(self.element.potential(*self._nodes))
 
     def at(self, coordinate: Any) -> tuple[np.ndarray, np.ndarray]:
         """(position, rotation) of the sections at material coordinates, one or several, from 0 to
@@ -82,17 +92,19 @@ class BeamMotion:
                 f"at: coordinate={shown(coordinate)} must be one or several numbers from 0 (the "
                 "start of the beam) to 1 (its end)."
             )
-        k = np.clip(np.searchsorted(self.coordinates, s, side="right") - 1, 0, None)
-        k = np.minimum(k, self.coordinates.size - 2)
-        part = (s - self.coordinates[k]) / (self.coordinates[k + 1] - self.coordinates[k])
-        a, b = (jax.tree.map(lambda x, j=j: x[..., j], self.frames) for j in (k, k + 1))
+        order = self.element.order
+        elements = (self.coordinates.size - 1) // order
+        k = np.minimum(np.floor(s * elements).astype(int), elements - 1)
+        weights, _ = shapes(order, s * elements - k)  # (..., nodes but the one of reference)
+        at = [order * k + j for j in range(order + 1)]
+        nodes = [jax.tree.map(lambda x, j=j: x[..., j], self.frames) for j in at]
+        a, b = self.element.reference(nodes)
         screw = relative_screw(a, b)
-        d, turn = screw_motion(screw.u * part, screw.phi * part)
+        parts = np.moveaxis(weights, -1, 0).reshape(order, *[1] * (a.r.x.ndim - s.ndim), *s.shape)
+        u, phi = (Vec3(*(sum(parts * x) for x in six)) for six in (screw.u, screw.phi))
+        d, turn = screw_motion(u, phi)
         axes = Axes3(*(a.A @ x for x in (turn.x, turn.y, turn.z)))
         return _array(a.r + a.A @ d), _matrix(axes)
-
-
-_ENDS = (slice(None, -1), slice(1, None))
 
 
 def beam_motion(system: Mechanism, name: Any, q: Any, v: Any) -> BeamMotion:
@@ -111,8 +123,7 @@ def beam_motion(system: Mechanism, name: Any, q: Any, v: Any) -> BeamMotion:
     x, y = rows(q), rows(v)
     axes = quaternion_axes((x[3], x[4], x[5], x[6]))
     frames = Frame(Vec3(*x[:3]), axes, Vec3(*y[:3]), Vec3(*y[3:]))
-    middles = (np.arange(beam.elements) + 0.5) / beam.elements
-    return BeamMotion(name, beam.coordinates, middles, frames, _elements(system, beam))
+    return BeamMotion(name, beam.coordinates, beam.points, frames, _elements(system, beam))
 
 
 def _elements(system: Mechanism, beam: BeamPlace) -> BeamElement:

@@ -43,8 +43,8 @@ _C = [1 / 12 - sum(2 / pole for pole in _POLES), *(_beyond(2 * k) for k in range
 _C_SLOPE = [k * c for k, c in enumerate(_C)][1:]
 
 
-def _cotangent(x2: Scalar) -> tuple[Scalar, Scalar]:
-    """(c, c') of x^2."""
+def half_turn_coefficients(x2: Scalar) -> tuple[Scalar, Scalar]:
+    """(c, c') of x^2, for turns below pi."""
     a, b = (1 / (pole - x2) for pole in _POLES)
     return 2 * (a + b) + polynomial(x2, _C), 2 * (a * a + b * b) + polynomial(x2, _C_SLOPE)
 
@@ -74,7 +74,7 @@ class Helicoid(NamedTuple):
     def of(d: Vec3, R: Axes3) -> Helicoid:
         """That of the translation `d`, in the axes one begins with, and the rotation `R`."""
         phi = rotation_vector(R)
-        c, slope = _cotangent(phi.dot(phi))
+        c, slope = half_turn_coefficients(phi.dot(phi))
         return Helicoid(_half_turned(phi, d, c, -0.5), phi, c, slope)
 
     def P(self, x: Vec3, half: float = -0.5) -> Vec3:

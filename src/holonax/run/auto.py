@@ -53,7 +53,6 @@ _STARTING = 20
 # mechanisms and of large ones; but it is done once, for all runs of mechanisms with the same
 # joints, and kept on disk. A run is charged with the share of one in five hundred.
 _COMPILING = 2000
-_DEAREST = 30.0  # what an implicit step costs at most, in explicit ones
 _INCREMENT = 1e-7  # of positions and velocities in difference quotients, relative
 
 # Failures that another method may not meet.
@@ -224,17 +223,19 @@ def _growth(integrator: Any, z: np.ndarray) -> np.ndarray:
     return 1 + z * sum(b * k for b, k in zip(tableau.b_sol, stages, strict=True))
 
 
-def cost_ratio(unknowns: int) -> float:
-    """What an implicit step costs, in explicit ones, by the unknowns of its equations.
+def cost_ratio(system: System, start: Any) -> float:
+    """What an implicit step costs, in explicit ones, by how its equations are solved.
 
-    A rough mean: mechanisms and chains of masses with 14 to 160 unknowns were measured to need
-    between a third and three times as much. Both methods are linear in the size of large systems.
+    Measured per step at rtol = 1e-6: 2.0 for the slider-crank (14 unknowns), 3.0 and 3.8 for chains
+    of 3 and 10 bodies on bushings (36 and 120); 10.5 for a clamped beam of 8 elements (120), whose
+    bodies are blocks of twice the size. Both methods are linear in the size of large systems, but
+    for a dense matrix.
     """
-    return min(8 + unknowns / 2, _DEAREST)
-
-
-def _ratio(run: Run) -> float:
-    return cost_ratio(2 * int(run.v.shape[0]) + 2 * int(run.start.lam.shape[0]))
+    unknowns = 2 * start.v.size + 2 * start.lam.size
+    solver = system.step_solver("both")
+    if solver is None:
+        return 8 + unknowns / 2
+    return min(2 + unknowns / 32, 4.0) * (2.5 if solver.doubled else 1.0)
 
 
 def step_errors(samples: list[Sample], tolerance: Any) -> list[float]:
@@ -309,7 +310,7 @@ def _look(run: Run, auto: Auto) -> None:
     steps, t = run.steps - run.rejected, run.ticks
     pace = (t - auto.t_looked) / max(steps - auto.steps_looked, 1)
     auto.t_looked, auto.steps_looked = t, steps
-    ratio = _ratio(run)
+    ratio = cost_ratio(run.system, run.start)
     least = _MARGIN * (_COMPILING + _STARTING * ratio)  # whatever the implicit steps are
     worth = auto.stiff or (run.request.t_end - run.t) / pace > least
     if not auto.samples:
@@ -416,7 +417,7 @@ def _trial(run: Run, auto: Auto, state: Any, storage: Storage | None) -> Outcome
     found = "fails"
     if outcome.kind == "pause":
         mean = (run.ticks - t) / (run.steps - run.rejected - steps)
-        ratio = _ratio(run)
+        ratio = cost_ratio(run.system, run.start)
         if mean > _MARGIN * ratio * auto.step:
             run.reported = before.reported
             auto.change(run, stiff=True)

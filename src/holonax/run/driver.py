@@ -388,8 +388,9 @@ class _Stretch:
     def sturdier(self) -> System | None:
         """Where the equations of a step could not be solved: the system with a slower and safer
         solver for them, if there is one."""
-        formulation, _ = self.method
-        if formulation.step_level is None or int(self.state.solver.code) not in _UNSOLVED:
+        formulation, integrator = self.method
+        implicit = formulation.step_level is not None and integrator.solves_equations
+        if not implicit or int(self.state.solver.code) not in _UNSOLVED:
             return None
         return self.run.system.sturdier()
 

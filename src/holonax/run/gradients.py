@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 from jax.core import Tracer
@@ -16,10 +17,11 @@ from .._messages import listed, shown
 from .._numbers import array, finite_number
 from .._parts import Parts
 from ..compiler import native
+from ..linalg.pulled_back import pulled_back, value_and_pulled_back
 from ..start.consistent import Start
 from ..system.base import System, check_system
 from .traced_request import checked_start, increasing_times, usual_tolerance, with_breaks
-from .trajectory import Trajectory, motion_of, trajectory
+from .trajectory import TracedRun, Trajectory, run_of, trajectory
 
 Objective = Callable[[Trajectory], Any]
 
@@ -118,14 +120,56 @@ def room_for(times: np.ndarray, dt: float) -> int:
 
 @lru_cache(maxsize=64)
 def _program(objective: Objective, names: tuple[str, ...], rest: Hashable) -> Any:
-    """The compiled function of the named values, the other numbers, the start and the times."""
+    """The compiled function of the named values, the other numbers, the start and the times.
 
-    def value(values: Any, leaves: Any, state: Any, knots: Any, numbers: Any) -> Any:
+    It is three programs: the first state of the method; the steps, there and back to the cotangent
+    of that state, which alone are worth being compiled well; and what it pulls back to the values.
+    """
+
+    def prepared(values: Any, leaves: Any, knots: Any, numbers: Any) -> TracedRun:
         system, method = Parts.joined(leaves, rest)
         moved = {name: x for name, x in values.items() if name not in ("q", "v")}
-        if moved:
-            system = system.with_parameters(moved)
-        start = values.get("q", state[0]), values.get("v", state[1])
-        return objective(motion_of(system, start, knots, numbers, **method))
+        return run_of(system.with_parameters(moved) if moved else system, knots, numbers, **method)
 
-    return native(jax.value_and_grad(value))
+    def first(values: Any, leaves: Any, state: Any, knots: Any, numbers: Any) -> Any:
+        start = values.get("q", state[0]), values.get("v", state[1])
+        begun = prepared(values, leaves, knots, numbers).first(*start, knots, numbers)
+        return eqx.partition(begun, eqx.is_inexact_array)
+
+    def value_of_steps(values: Any, begun: Any, leaves: Any, _: Any, *given: Any) -> Any:
+        knots, numbers = given
+        real, others = begun
+
+        def value(moving: Any) -> Any:
+            values, real = moving
+            run, begun = prepared(values, leaves, knots, numbers), eqx.combine(real, others)
+            wanted = _uses_multipliers(objective, run, begun, knots)
+            return objective(run.from_first(begun, knots, numbers, wanted))
+
+        return value_and_pulled_back(value)((values, real))
+
+    def derivative_of_start(values: Any, cotangent: Any, *given: Any) -> Any:
+        pull = pulled_back(lambda x: first(x, *given)[0], values)[1]
+        return pull(cotangent)[0]
+
+    begin, steps = native(first, once=True), native(value_of_steps)
+    start = native(derivative_of_start, once=True)
+
+    def both(values: Any, *given: Any) -> Any:
+        value, (by_steps, cotangent) = steps(values, begin(values, *given), *given)
+        by_start = start(values, cotangent, *given)
+        return value, {name: by_steps[name] + by_start[name] for name in values}
+
+    return both
+
+
+def _uses_multipliers(objective: Objective, run: TracedRun, first: Any, knots: Any) -> bool:
+    """Whether an objective looks at the multipliers: else they need not be found."""
+    count, rows = len(knots), run.constraint_rows(first, knots)
+    shapes = [(count,), *((count, *x.shape) for x in first.y[:2]), (count, rows)]
+    given: Any = [jax.ShapeDtypeStruct(shape, float) for shape in shapes]
+    given += [jax.ShapeDtypeStruct((), kind) for kind in (bool, int)]
+    jaxpr = jax.make_jaxpr(objective)(Trajectory(*given)).jaxpr
+    lam = jaxpr.invars[3]
+    used = [v for eqn in jaxpr.eqns for v in eqn.invars] + list(jaxpr.outvars)
+    return any(v is lam for v in used)

@@ -97,12 +97,23 @@ def _parts():
 class Loop:
     """A method with the numbers of a run, as diffrax takes it."""
 
-    def __init__(self, method: Setup, settings: Settings, differentiable: bool = False):
+    def __init__(
+        self,
+        method: Setup,
+        settings: Settings,
+        *,
+        differentiable: bool = False,
+        keeps: bool = False,
+    ):
         parts = _parts()
         dt, self.first, rtol = settings.numbers
         adaptive = method.control is not None
         self.solver = parts.StabilizedSolver(
-            method.integrator, method.formulation, retry=adaptive, differentiable=differentiable
+            method.integrator,
+            method.formulation,
+            retry=adaptive,
+            differentiable=differentiable,
+            keeps=keeps,
         )
         self.terms = parts.problem_term(method.formulation)
         tolerance = None

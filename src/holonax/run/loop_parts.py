@@ -45,13 +45,15 @@ class StabilizedSolver(diffrax.AbstractSolver):
     term `problem_term(formulation)` and `args=StepContext(system, dt)`. With `retry`, for steps
     chosen by their error, such a step is given an infinite error instead, so that a shorter one is
     tried; errors are then returned as one number, in units of the tolerance. What is not
-    `differentiable` is traced in less time.
+    `differentiable` is traced in less time. What `keeps` the solutions of its steps hands them out
+    by `solved_step`.
     """
 
     solver: Any
     formulation: Formulation
     retry: bool = eqx.field(static=True, default=False)
     differentiable: bool = eqx.field(static=True, default=True)
+    keeps: bool = eqx.field(static=True, default=False)
 
     term_structure: ClassVar[Any] = diffrax.AbstractTerm
 
@@ -69,7 +71,10 @@ class StabilizedSolver(diffrax.AbstractSolver):
 
     def _context(self, args: StepContext, t0: Any, t1: Any, y0: Any, old: Any) -> StepContext:
         context = StepContext(
-            args.system, t1 - t0, self.formulation, None, args.tolerance, self.differentiable
+            *(args.system, t1 - t0, self.formulation, None, args.tolerance),
+            differentiable=self.differentiable,
+            known=args.known,
+            keeps=self.keeps,
         )
         carry = self.formulation.carry(context, t0, (y0[0], y0[1]), old)
         return context._replace(carry=carry)
@@ -89,7 +94,17 @@ class StabilizedSolver(diffrax.AbstractSolver):
         solver_state: SolverStatus,
         made_jump: Any,
     ) -> Any:
-        return _step(self, terms, t0, t1, y0, args, solver_state)
+        y1, error, dense, status, result = _step(self, terms, t0, t1, y0, args, solver_state)
+        dense = {name: x for name, x in dense.items() if name != "solution"}
+        return y1, error, dense, status, result
+
+    def solved_step(
+        self, terms: Any, t0: Any, t1: Any, y0: Any, args: StepContext, solver_state: SolverStatus
+    ) -> Any:
+        """(state, error, status, solution): the solution of the step's equations for those that
+        take the step again; None where it is not handed out."""
+        y1, error, dense, status, _ = _step(self, terms, t0, t1, y0, args, solver_state)
+        return y1, error, status, dense.get("solution")
 
     def _step(
         self, terms: Any, t0: Any, t1: Any, y0: Any, args: StepContext, solver_state: SolverStatus

@@ -7,15 +7,14 @@ linear equations are solved transposed. Steps chosen by their error are held as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 
 from .._arguments import checked_call
 from .._messages import shown
@@ -36,6 +35,7 @@ from .pairs import (
     default_integrator,
     is_legal,
 )
+from .reversible import Adjoint, TracedProgress, carried
 from .traced_request import (
     checked_start,
     checked_steps,
@@ -46,8 +46,6 @@ from .traced_request import (
     usual_tolerance,
     with_breaks,
 )
-
-Adjoint = Literal["reverse", "forward"]
 
 
 class Trajectory(NamedTuple):
@@ -123,7 +121,7 @@ def trajectory(
     numbers = {k: x for k, x in (("dt", dt), ("rtol", rtol), ("atol", atol)) if x is not None}
     given = q, v, knots, {**numbers, **passed}
     if is_traced(*jax.tree.leaves((setup, given))):
-        return _motion(setup, *given, room=room, adjoint=adjoint)
+        return TracedRun(setup, room, adjoint).motion(*given)
     if max_steps is None:  # so that other times seldom need another program
         room = 1 << max(room - 1, 1).bit_length()
     parts = Parts.of(setup)
@@ -131,9 +129,8 @@ def trajectory(
     return _on_host(parts.rest, room, adjoint)(*arrays)
 
 
-def motion_of(
+def run_of(
     system: System,
-    state: tuple[Any, Any],
     knots: Any,
     numbers: dict[str, Any],
     *,
@@ -141,13 +138,12 @@ def motion_of(
     integrator: Any = None,
     max_steps: int | None = None,
     adjoint: Adjoint = "reverse",
-) -> Trajectory:
+) -> TracedRun:
     """A run inside of another traced function, where the host has found `knots` and `numbers`: dt,
     or rtol and atol, and what `with_breaks` returns."""
     dt, rtol = numbers.get("dt"), numbers.get("rtol")
     setup = _setup(system, formulation, integrator, dt, rtol, adjoint)
-    room = most_steps(max_steps, knots, dt, rtol)
-    return _motion(setup, *state, knots, numbers, room=room, adjoint=adjoint)
+    return TracedRun(setup, most_steps(max_steps, knots, dt, rtol), adjoint)
 
 
 def _setup(
@@ -174,58 +170,71 @@ def _on_host(rest: Hashable, room: int, adjoint: Adjoint) -> Any:
     """The run compiled for the host, where nothing is traced."""
 
     def motion(arrays: Any, *given: Any) -> Trajectory:
-        return _motion(Parts.joined(arrays, rest), *given, room=room, adjoint=adjoint)
+        return TracedRun(Parts.joined(arrays, rest), room, adjoint).motion(*given)
 
     return native(motion)
 
 
-def _motion(
-    setup: Setup, q: Any, v: Any, knots: Any, numbers: Any, *, room: int, adjoint: Adjoint
-) -> Trajectory:
-    """The run itself."""
-    system, formulation, integrator = setup[:3]
-    knots = jnp.asarray(knots)
-    q, v = _fitted(system, knots[0], jnp.asarray(q), jnp.asarray(v))
+class TracedRun(NamedTuple):
+    """A run that is traced: its method, the most steps, and how it is differentiated.
+
+    `knots` are the times that steps hit, and `numbers` those of the steps; see `run_of`.
+    """
+
+    setup: Setup
+    room: int
+    adjoint: Adjoint
+
+    def motion(self, q: Any, v: Any, knots: Any, numbers: dict[str, Any]) -> Trajectory:
+        """All of it."""
+        return self.from_first(self.first(q, v, knots, numbers), knots, numbers)
+
+    def first(self, q: Any, v: Any, knots: Any, numbers: dict[str, Any]) -> LoopState:
+        """The first state of the method."""
+        knots = jnp.asarray(knots)
+        q, v = _fitted(self.setup.system, knots[0], jnp.asarray(q), jnp.asarray(v))
+        loop = Loop(self.setup, _settings(knots, numbers, v.shape[0]), differentiable=True)
+        return begun(loop, self.setup, knots[0], q, v)
+
+    def from_first(
+        self, first: LoopState, knots: Any, numbers: dict[str, Any], multipliers: bool = True
+    ) -> Trajectory:
+        """The motion from the first state on; without the `multipliers`, these are zero."""
+        system, formulation, integrator = self.setup[:3]
+        knots = jnp.asarray(knots)
+        breaks, wanted = numbers.get("breaks"), numbers.get("wanted")
+        settings = _settings(knots, numbers, first.y[1].shape[0])
+        given = self.setup, settings, breaks
+        start = TracedProgress(
+            first, _room(first.y, len(knots)), jnp.asarray(1), jnp.asarray(0), True
+        )
+        end = carried(given, start, self.room, self.adjoint)
+        reached = (end.filled >= knots.shape[0]) & end.good
+        if wanted is not None:
+            knots, rows = knots[wanted], jax.tree.map(lambda x: x[wanted], end.rows)
+            end = end._replace(rows=rows)
+        q, v = end.rows[0], end.rows[1]
+        if multipliers:
+            lam = _multipliers(system, formulation, integrator, knots, end.rows)
+        else:
+            lam = jnp.zeros((len(knots), self.constraint_rows(first, knots)))
+        return Trajectory(knots, q, v, lam, reached, end.tried)
+
+    def constraint_rows(self, first: LoopState, knots: Any) -> int:
+        """How many rows the constraints have."""
+        system = self.setup.system
+        return jax.eval_shape(lambda: system.jacobian(first.y[0], knots[0])).shape[0]
+
+
+def _settings(knots: Array, numbers: dict[str, Any], size: int) -> Settings:
     dt, rtol, atol = (numbers.get(name) for name in ("dt", "rtol", "atol"))
-    breaks, wanted = numbers.get("breaks"), numbers.get("wanted")
-    settings = Settings(
-        knots, *step_numbers(dt, rtol, atol, v.shape[0]), None, smooth_piece(breaks, knots[0])
-    )
-    loop = Loop(setup, settings, differentiable=True)
-    first = begun(loop, setup, knots[0], q, v)
-    rows = jax.tree.map(lambda x: jnp.full((len(knots), *x.shape), jnp.nan).at[0].set(x), first.y)
-    given = (setup, settings, breaks), _Progress(first, rows, jnp.asarray(1), jnp.asarray(0), True)
-    end = _carried(*given, room, adjoint)
-    reached = (end.filled >= knots.shape[0]) & end.good
-    if wanted is not None:
-        knots, rows = knots[wanted], jax.tree.map(lambda x: x[wanted], end.rows)
-        end = end._replace(rows=rows)
-    return _trajectory(system, formulation, integrator, knots, end, reached)
+    window = smooth_piece(numbers.get("breaks"), knots[0])
+    return Settings(knots, *step_numbers(dt, rtol, atol, size), None, window)
 
 
-def _anew(given: Any, before: System, t: Array, y: Any, old: LoopState) -> LoopState:
-    """The method begun again behind a break at t. Velocities that constraints ask for from there
-    on, and the system `before` did not, are taken up by an impulse."""
-    method, settings, breaks = given
-    loop = Loop(method, settings._replace(window=smooth_piece(breaks, t)), differentiable=True)
-    q, v = y[0], y[1]
-    if method.system.moving_constraints(q.shape[0]) is not None:
-        after = loop.context.system
-        jump = after.constraint_rate(q, v, t) - before.constraint_rate(q, v, t)
-        v = v - after.factor(q, t).correct(jump)
-    new = begun(loop, method, t, q, v)
-    return jax.tree.map(lambda x, y: jnp.asarray(x, jnp.result_type(y)), new, old)
-
-
-class _Progress(NamedTuple):
-    """How far a run has come: the loop's state, the states at the times asked for, how many of
-    these there are, the steps tried, and whether all is well."""
-
-    loop: LoopState
-    rows: Any
-    filled: Array
-    tried: Array
-    good: Any
+def _room(y: Any, count: int) -> Any:
+    """For the states at all times, with the first one."""
+    return jax.tree.map(lambda x: jnp.full((count, *x.shape), jnp.nan).at[0].set(x), y)
 
 
 def _pair(
@@ -262,153 +271,16 @@ def _fitted(system: System, t: Array, q: Array, v: Array) -> tuple[Array, Array]
     return map.after_step(StepContext(system, jnp.ones(())), t, (q, v))
 
 
-def _one_step(given: Any, now: _Progress) -> _Progress:
-    """One step, kept or not."""
-    method, settings, breaks = given
-    t, y, solver, steps = now.loop
-    loop = Loop(method, settings._replace(window=smooth_piece(breaks, t)), differentiable=True)
-    y1, error, _, status, _ = loop.solver.step(
-        loop.terms, t, steps.end, y, loop.context, solver, False
-    )
-    good = status.code == 0
-    order = loop.solver.error_order(loop.terms)
-    error: Any = None if error is None else lax.stop_gradient(error)
-    keep, end, rule, stuck = loop.rule.judge(t, steps.end, error, order, steps.rule)
-    if method.control is None:
-        y, solver, keep = y1, status, good
-    else:
-        # the length of the next step is not differentiated, the time that it may hit is
-        choose = lambda a, b: jnp.where(keep, a, b)  # noqa: E731
-        y, solver = jax.tree.map(choose, (y1, status), (y, solver))
-        rule, good = lax.stop_gradient(rule), ~jnp.asarray(stuck)
-    hit = keep & (steps.end >= settings.knots[now.filled])
-    put = lambda rows, x: jnp.where(  # noqa: E731
-        hit, lax.dynamic_update_index_in_dim(rows, x, now.filled, 0), rows
-    )
-    state = LoopState(jnp.where(keep, steps.end, t), y, solver, steps._replace(end=end, rule=rule))
-    if breaks is not None:
-        there = keep & jnp.any(steps.end == breaks) & (steps.end < settings.knots[-1])
-        state = lax.cond(
-            there, lambda: _anew(given, loop.context.system, steps.end, y, state), lambda: state
-        )
-    return _Progress(state, jax.tree.map(put, now.rows, y), now.filled + hit, now.tried + 1, good)
-
-
-def _goes_on(now: _Progress, times: int, room: int) -> Array:
-    return (now.filled < times) & (now.tried < room) & now.good
-
-
-def _carried(given: Any, first: _Progress, room: int, adjoint: Adjoint) -> _Progress:
-    """The progress at the end."""
-    first = first._replace(good=jnp.asarray(True))
-    times = given[1].knots.shape[0]
-    if adjoint == "forward":
-        return lax.while_loop(
-            lambda now: _goes_on(now, times, room), lambda now: _one_step(given, now), first
-        )
-    real, fixed = eqx.partition((given, first), eqx.is_inexact_array)
-    arrays, rest = eqx.partition(fixed, eqx.is_array)
-    return _Reversible(rest, times, room)(real, arrays)
-
-
-class _Reversible:
-    """The loop with a derivative of its own: all states are kept, and the steps followed back.
-
-    What has no derivative, numbers of steps and the like, is kept as it is.
-    """
-
-    def __init__(self, rest: Any, times: int, room: int):
-        self.rest, self.times, self.room = rest, times, room
-
-    def __call__(self, real: Any, arrays: Any) -> _Progress:
-        real_end, other = self._call()(real, arrays)
-        return eqx.combine(real_end, other)
-
-    def _joined(self, real: Any, arrays: Any) -> Any:
-        return eqx.combine(real, arrays, self.rest)
-
-    def _call(self) -> Callable[..., Any]:
-        @jax.custom_vjp
-        def run(real: Any, arrays: Any) -> Any:
-            given, first = self._joined(real, arrays)
-            end = lax.while_loop(
-                lambda now: _goes_on(now, self.times, self.room),
-                lambda now: _one_step(given, now),
-                first,
-            )
-            return eqx.partition(end, eqx.is_inexact_array)
-
-        def forward(real: Any, arrays: Any) -> Any:
-            given, first = self._joined(real, arrays)
-            small = lambda now: now._replace(rows=None)  # noqa: E731
-            kept = jax.tree.map(
-                lambda x: jnp.zeros((self.room, *jnp.shape(x)), jnp.result_type(x)), small(first)
-            )
-
-            def body(state: Any) -> Any:
-                now, kept = state
-                put = lambda all, x: lax.dynamic_update_index_in_dim(all, x, now.tried, 0)  # noqa: E731
-                return _one_step(given, now), jax.tree.map(put, kept, small(now))
-
-            going = lambda state: _goes_on(state[0], self.times, self.room)  # noqa: E731
-            end, kept = lax.while_loop(going, body, (first, kept))
-            return eqx.partition(end, eqx.is_inexact_array), (real, arrays, kept, end.tried)
-
-        def backward(residuals: Any, cotangent: Any) -> Any:
-            real, arrays, kept, tried = residuals
-            (given, first), (back, _) = self._joined(real, arrays), cotangent
-            given_real, given_rest = eqx.partition(given, eqx.is_inexact_array)
-            empty = jax.tree.map(jnp.zeros_like, first.rows)
-
-            def body(state: Any) -> Any:
-                k, back, total = state
-                at = k - 1
-                now = jax.tree.map(lambda x: x[at], kept)._replace(rows=empty)
-                now_real, now_rest = eqx.partition(now, eqx.is_inexact_array)
-
-                def step(given_real: Any, now_real: Any) -> Any:
-                    given, now = (
-                        eqx.combine(given_real, given_rest),
-                        eqx.combine(now_real, now_rest),
-                    )
-                    return eqx.filter(_one_step(given, now), eqx.is_inexact_array)
-
-                pull = jax.vjp(step, given_real, now_real)[1]
-                of_given, of_now = pull(back)
-                # rows that this step did not write are handed on as they are
-                return at, of_now, jax.tree.map(jnp.add, total, of_given)
-
-            total = jax.tree.map(jnp.zeros_like, given_real)
-            _, back, total = lax.while_loop(lambda s: s[0] > 0, body, (tried, back, total))
-            none = jax.tree.map(_no_tangent, arrays)
-            return (total, back), none
-
-        run.defvjp(forward, backward)
-        return run
-
-
-def _no_tangent(x: Any) -> Any:
-    return np.zeros(jnp.shape(x), jax.dtypes.float0)
-
-
-def _trajectory(
-    system: System,
-    formulation: Formulation,
-    integrator: Any,
-    knots: Array,
-    end: _Progress,
-    reached: Array,
-) -> Trajectory:
-    """The states at the times, with their multipliers."""
-    rows = end.rows
+def _multipliers(
+    system: System, formulation: Formulation, integrator: Any, knots: Array, rows: Any
+) -> Array:
+    """Those of the states at the times."""
     q, v = rows[0], rows[1]
-    context = StepContext(system, jnp.ones(()), formulation)
-    lam = None
     if len(rows) > 2 and not integrator.multiplier_lag:
         count = jax.eval_shape(lambda: system.jacobian(q[0], knots[0])).shape[0]
         lam = formulation.multipliers(rows[3].T, count)
-        lam = None if lam is None else lam.T
-    if lam is None:
-        multipliers = lambda t, q, v: formulation.accelerations(context, t, (q, v))[1]  # noqa: E731
-        lam = jax.vmap(multipliers)(knots, q, v)
-    return Trajectory(knots, q, v, lam, reached, end.tried)
+        if lam is not None:
+            return lam.T
+    context = StepContext(system, jnp.ones(()), formulation)
+    multipliers = lambda t, q, v: formulation.accelerations(context, t, (q, v))[1]  # noqa: E731
+    return jax.vmap(multipliers)(knots, q, v)

@@ -21,9 +21,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .array_types import (
+    Array,
+    Force,
+    Jacobian,
+    Multipliers,
+    PerRow,
+    Position,
+    Scalar,
+    SquareMatrix,
+    Time,
+    Velocity,
+)
 from .reaction_forces import accelerations
 
-Array = jax.Array
 Metric = Literal["mass", "identity"]
 Rows = Literal["all", "holonomic"]
 
@@ -37,41 +48,41 @@ class ConstraintFactor(abc.ABC):
     """
 
     @abc.abstractmethod
-    def solve(self, force: Array, gamma: Array) -> tuple[Array, Array]:
+    def solve(self, force: Force, gamma: PerRow) -> tuple[Velocity, Multipliers]:
         """(a, lam) with W^-1 a + G^T lam = force and G a = gamma + s lam."""
 
     @abc.abstractmethod
-    def weigh(self, force: Array) -> Array:
+    def weigh(self, force: Force) -> Velocity:
         """W force: what the force does without the constraints."""
 
     @abc.abstractmethod
-    def apply(self, v: Array) -> Array:
+    def apply(self, v: Velocity) -> PerRow:
         """G v."""
 
-    def correct(self, residual: Array) -> Array:
+    def correct(self, residual: PerRow) -> Velocity:
         """W G^T (G W G^T)^-1 residual: the smallest d, in the metric, with G d = residual."""
         return self.spread(self.multipliers(residual))
 
     @abc.abstractmethod
-    def multipliers(self, residual: Array) -> Array:
+    def multipliers(self, residual: PerRow) -> Multipliers:
         """(G W G^T + s)^-1 residual."""
 
     @abc.abstractmethod
-    def spread(self, lam: Array) -> Array:
+    def spread(self, lam: Multipliers) -> Velocity:
         """W G^T lam."""
 
 
 class Configuration:
     """A system at one (q, t), for what is evaluated there together."""
 
-    def __init__(self, system: System, q: Array, t: Array):
+    def __init__(self, system: System, q: Position, t: Time):
         self.system, self.q, self.t = system, q, t
 
-    def constraint(self) -> Array:
+    def constraint(self) -> PerRow:
         """g, holonomic rows only."""
         return self.system.constraint(self.q, self.t)
 
-    def rate(self, v: Array) -> Array:
+    def rate(self, v: Velocity) -> PerRow:
         """[G v + g_t; A v + b], all rows."""
         return self.system.constraint_rate(self.q, v, self.t)
 
@@ -82,8 +93,8 @@ class Configuration:
         return self.system.factor(self.q, self.t, metric=metric, rows=rows, shift=shift)
 
     def accelerations(
-        self, v: Array, gamma: Array | None = None, factor: ConstraintFactor | None = None
-    ) -> tuple[Array, Array]:
+        self, v: Velocity, gamma: PerRow | None = None, factor: ConstraintFactor | None = None
+    ) -> tuple[Velocity, Multipliers]:
         """(v', lam) that satisfy the equations of motion and G v' = `gamma`, that of g'' = 0 unless
         given; with a `factor` that is known already."""
         system, q, t = self.system, self.q, self.t
@@ -125,7 +136,7 @@ class System(eqx.Module):
 
     # -- time ----------------------------------------------------------------------------
 
-    def time(self, t: Array) -> Array:
+    def time(self, t: Time) -> Time:
         """The time that functions of it are given, where the loop has counted `t` [s]."""
         return t
 
@@ -155,27 +166,27 @@ class System(eqx.Module):
     # -- configuration space -------------------------------------------------------------
 
     @abc.abstractmethod
-    def qdot(self, q: Array, v: Array) -> Array:
+    def qdot(self, q: Position, v: Velocity) -> Position:
         """q' = N(q) v."""
 
     @abc.abstractmethod
-    def retract(self, q: Array, step: Array) -> Array:
+    def retract(self, q: Position, step: Velocity) -> Position:
         """The configuration reached from `q` by the increment `step` (size of v)."""
 
     @abc.abstractmethod
-    def difference(self, start: Array, end: Array) -> Array:
+    def difference(self, start: Position, end: Position) -> Velocity:
         """The increment (size of v) that takes `start` to `end`."""
 
     @abc.abstractmethod
-    def normalize(self, q: Array) -> Array:
+    def normalize(self, q: Position) -> Position:
         """`q` brought back onto the configuration manifold (unit quaternions)."""
 
     @abc.abstractmethod
-    def increment_rate(self, step: Array, rate: Array) -> Array:
+    def increment_rate(self, step: Velocity, rate: Velocity) -> Velocity:
         """The velocity of the configuration q ⊞ step when `step` changes at `rate`."""
 
     @abc.abstractmethod
-    def extent(self, q: Array) -> Array:
+    def extent(self, q: Position) -> Velocity:
         """What relative errors of position are measured by, one entry for each entry of v: the
         size of a coordinate, one radian for a rotation."""
 
@@ -190,15 +201,15 @@ class System(eqx.Module):
     # -- dynamics ------------------------------------------------------------------------
 
     @abc.abstractmethod
-    def mass_matrix(self, q: Array) -> Array:
+    def mass_matrix(self, q: Position) -> SquareMatrix:
         """M(q), dense, shape (nv, nv)."""
 
     @abc.abstractmethod
-    def momentum(self, q: Array, v: Array) -> Array:
+    def momentum(self, q: Position, v: Velocity) -> Force:
         """M(q) v."""
 
     @abc.abstractmethod
-    def force(self, q: Array, v: Array, t: Array) -> Array:
+    def force(self, q: Position, v: Velocity, t: Time) -> Force:
         """f(q, v, t): applied and velocity-dependent inertia forces."""
 
     @property
@@ -206,7 +217,7 @@ class System(eqx.Module):
         """Whether some forces depend on multipliers; see `reaction_forces.py`."""
         return False
 
-    def reaction_force(self, q: Array, v: Array, t: Array, lam: Array) -> Array:
+    def reaction_force(self, q: Position, v: Velocity, t: Time, lam: Multipliers) -> Force:
         """r(q, v, t, lam): forces that depend on multipliers, to be added to f."""
         return jnp.zeros_like(v)
 
@@ -219,40 +230,45 @@ class System(eqx.Module):
         return []
 
     @abc.abstractmethod
-    def potential_energy(self, q: Array) -> Array:
+    def potential_energy(self, q: Position) -> Scalar:
         """Energy of gravity, springs and whatever else declares one [J]."""
 
-    def kinetic_energy(self, q: Array, v: Array) -> Array:
+    def kinetic_energy(self, q: Position, v: Velocity) -> Scalar:
         """1/2 v^T M v [J]."""
         return 0.5 * jnp.vdot(v, self.momentum(q, v))
 
     # -- constraints ---------------------------------------------------------------------
 
     @abc.abstractmethod
-    def constraint(self, q: Array, t: Array) -> Array:
+    def constraint(self, q: Position, t: Time) -> PerRow:
         """g(q, t), holonomic rows only."""
 
     @abc.abstractmethod
-    def constraint_rate(self, q: Array, v: Array, t: Array) -> Array:
+    def constraint_rate(self, q: Position, v: Velocity, t: Time) -> PerRow:
         """[G v + g_t; A v + b], all rows."""
 
     @abc.abstractmethod
-    def gamma(self, q: Array, v: Array, t: Array) -> Array:
+    def gamma(self, q: Position, v: Velocity, t: Time) -> PerRow:
         """The right-hand side of [G; A] v' = gamma, all rows."""
 
+    def constraint_acceleration(self, q: Array, v: Array, t: Array, a: Array) -> Array:
+        """[G; A] a - gamma, all rows."""
+        rate = lambda x: self.constraint_rate(q, x, t)  # noqa: E731
+        return jax.jvp(rate, (v,), (a,))[1] - self.gamma(q, v, t)
+
     @abc.abstractmethod
-    def jacobian(self, q: Array, t: Array) -> Array:
+    def jacobian(self, q: Position, t: Time) -> Jacobian:
         """[G; A], dense, shape (rows, nv)."""
 
     @abc.abstractmethod
-    def constraint_force(self, q: Array, t: Array, lam: Array) -> Array:
+    def constraint_force(self, q: Position, t: Time, lam: Multipliers) -> Force:
         """[G; A]^T lam."""
 
     @abc.abstractmethod
     def factor(
         self,
-        q: Array,
-        t: Array,
+        q: Position,
+        t: Time,
         *,
         metric: Metric = "mass",
         rows: Rows = "all",
@@ -261,7 +277,7 @@ class System(eqx.Module):
         """Prepare the saddle-point solver at (q, t); `shift` is added to G W G^T."""
 
     def matrix_sizes(
-        self, q: Array, v: Array, t: Array, size: Literal["mean", "norm"]
+        self, q: Position, v: Velocity, t: Time, size: Literal["mean", "norm"]
     ) -> tuple[Array, Array, Array]:
         """The sizes of M, df/dv and df/dq: the mean size of the diagonal or the infinity norm."""
 
@@ -287,7 +303,7 @@ class System(eqx.Module):
         """The shapes of `section_loads`; nothing where there are no beams."""
         return ()
 
-    def section_loads(self, q: Array) -> tuple[Array, ...]:
+    def section_loads(self, q: Position) -> tuple[Array, ...]:
         """The elastic section forces of all beam elements."""
         return ()
 
@@ -353,24 +369,24 @@ class System(eqx.Module):
 
     # -- derived -------------------------------------------------------------------------
 
-    def at(self, q: Array, t: Array) -> Configuration:
+    def at(self, q: Position, t: Time) -> Configuration:
         """This system at (q, t), for what is evaluated there together."""
         return Configuration(self, q, t)
 
-    def accelerations(self, q: Array, v: Array, t: Array) -> tuple[Array, Array]:
+    def accelerations(self, q: Position, v: Velocity, t: Time) -> tuple[Velocity, Multipliers]:
         """(v', lam) that satisfy the equations of motion and g'' = 0."""
         return _accelerations(self, q, v, t)
 
-    def constraint_rate_jacobian(self, q: Array, v: Array, t: Array) -> Array:
+    def constraint_rate_jacobian(self, q: Position, v: Velocity, t: Time) -> Jacobian:
         """The derivative of `constraint_rate` with respect to an increment of q, (rows, nv)."""
         at = lambda step: self.constraint_rate(self.retract(q, step), v, t)  # noqa: E731
         return jax.jacfwd(at)(jnp.zeros_like(v))
 
-    def energy(self, q: Array, v: Array) -> Array:
+    def energy(self, q: Position, v: Velocity) -> Scalar:
         """Kinetic plus potential energy [J]."""
         return self.kinetic_energy(q, v) + self.potential_energy(q)
 
-    def external_power(self, q: Array, v: Array, t: Array) -> Array:
+    def external_power(self, q: Position, v: Velocity, t: Time) -> Scalar:
         """Rate of change of the energy along the motion [W].
 
         This is the power of everything that has no potential: dampers, friction, actuators,

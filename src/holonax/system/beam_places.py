@@ -51,6 +51,13 @@ class BeamPlace(NamedTuple):
             out[first : first + self.order + 1] += LOBATTO[self.order][1]
         return out / self.elements
 
+    @property
+    def points(self) -> np.ndarray:
+        """The material coordinates of the Gauss points, `order` in each element, where strains
+        and section forces are known."""
+        x = (1 + np.polynomial.legendre.leggauss(self.order)[0]) / 2
+        return ((np.arange(self.elements)[:, None] + x) / self.elements).ravel()
+
     def node_name(self, k: int) -> str:
         """The name of node `k` as a body."""
         return f"{self.name}[{k}]"

@@ -19,6 +19,7 @@ from jax.lax import optimization_barrier
 
 from ..linalg import BlockCholesky, cholesky, cholesky_solve, minimum_degree
 from ..linalg.limits import JOINT_ROWS
+from .array_types import Force, Multipliers, PerRow, Velocity
 from .base import Array, ConstraintFactor, Rows
 from .dense import PROXIMAL, dependent_multipliers, is_zero, proximal_scale
 from .elements import Group, Indices, Scatter, take
@@ -38,7 +39,7 @@ class DenseSchur(eqx.Module):
         """For joints with the rows of `groups` and off-diagonal blocks at `edges`."""
         counts = _rows_of(groups)
         joints, count = len(counts), len(edges)
-        order = minimum_degree(joints, edges)[0].tolist()
+        order = minimum_degree(joints, edges, side_by_side=True)[0].tolist()
         rows = [(r, j) for j in order for r in range(counts[j])]
         at = {(int(i), int(j)): e for e, (i, j) in enumerate(edges)}
         offset, missing = size * size * joints, size * size * (joints + count)
@@ -236,13 +237,13 @@ class BlockConstraintFactor(ConstraintFactor):
             diagonal = diagonal + PROXIMAL * scale * unit
         self._factor = plan.solver.factor(diagonal, off)
 
-    def weigh(self, force: Array) -> Array:
+    def weigh(self, force: Force) -> Velocity:
         return self._weights.apply(self._bodies, force)
 
-    def apply(self, v: Array) -> Array:
+    def apply(self, v: Velocity) -> PerRow:
         return self._bodies.apply(self._blocks, v, self._rows)
 
-    def solve(self, force: Array, gamma: Array) -> tuple[Array, Array]:
+    def solve(self, force: Force, gamma: PerRow) -> tuple[Velocity, Multipliers]:
         free = self.weigh(force)
         if not self._groups:
             return free, jnp.zeros((0,))
@@ -254,7 +255,7 @@ class BlockConstraintFactor(ConstraintFactor):
         wide = plan.padded(self._groups, self._bodies.split(residual, self._rows))
         return plan.unpadded(self._groups, plan.solver.solve(self._factor, wide))
 
-    def multipliers(self, residual: Array) -> Array:
+    def multipliers(self, residual: PerRow) -> Multipliers:
         if not self._groups:
             return residual
         if self._redundant:
@@ -262,6 +263,6 @@ class BlockConstraintFactor(ConstraintFactor):
             return dependent_multipliers(residual, product, self._schur_solve, self._scale)
         return self._schur_solve(residual)
 
-    def spread(self, lam: Array) -> Array:
+    def spread(self, lam: Multipliers) -> Velocity:
         total = self._bodies.apply_transpose(self._blocks, lam, self._rows)
         return self._weights.apply(self._bodies, total)

@@ -10,6 +10,7 @@ import numpy as np
 from jax.lax import fori_loop, optimization_barrier
 
 from ..linalg import cholesky, cholesky_solve, lu, lu_solve
+from .array_types import Force, Multipliers, PerRow, Velocity
 from .base import Array, ConstraintFactor
 from .step import StepPoint, StepSolver, StepWeights
 
@@ -50,20 +51,20 @@ class DenseFactor(ConstraintFactor):
             shifted = shifted + PROXIMAL * jnp.diag(self._scale)
         self._factor = cholesky(shifted)
 
-    def solve(self, force: Array, gamma: Array) -> tuple[Array, Array]:
+    def solve(self, force: Force, gamma: PerRow) -> tuple[Velocity, Multipliers]:
         free = self._weigh(force)
         if self._rows == 0:
             return free, jnp.zeros((0,), free.dtype)
         lam = self.multipliers(self._jacobian @ free - gamma)
         return free - self._spreader @ lam, lam
 
-    def weigh(self, force: Array) -> Array:
+    def weigh(self, force: Force) -> Velocity:
         return self._weigh(force)
 
-    def apply(self, v: Array) -> Array:
+    def apply(self, v: Velocity) -> PerRow:
         return self._jacobian @ v
 
-    def multipliers(self, residual: Array) -> Array:
+    def multipliers(self, residual: PerRow) -> Multipliers:
         if self._rows == 0:
             return residual
         solve = lambda x: cholesky_solve(self._factor, x)  # noqa: E731
@@ -72,7 +73,7 @@ class DenseFactor(ConstraintFactor):
             return dependent_multipliers(residual, product, solve, self._scale)
         return solve(residual)
 
-    def spread(self, lam: Array) -> Array:
+    def spread(self, lam: Multipliers) -> Velocity:
         if self._rows == 0:
             return jnp.zeros((self._jacobian.shape[1],), lam.dtype)
         return self._spreader @ lam
@@ -109,11 +110,9 @@ class DenseBlocks(NamedTuple):
             jnp.pad(speed, ((0, m), (n, 0))),
         )
 
-    def matrix(self, corner: Any = None) -> Array:
-        """The whole matrix; with `corner` on the diagonal of the constraints of lam."""
+    def matrix(self) -> Array:
+        """The whole matrix."""
         K, B, C, D = self.parts()
-        if corner is not None:
-            D = D + jnp.diag(jnp.where(np.arange(len(D)) < self.rows.shape[0], corner, 0.0))
         return jnp.concatenate([jnp.concatenate([K, B], axis=1), jnp.concatenate([C, D], axis=1)])
 
 

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 
 from ..rotation import Vec3
 from .base import Array, System
-from .beam import BeamElement, applied, relative_screw
+from .beam import BeamElement
 from .elements import Group, components, take
 from .frames import PlanarFrame
 from .mechanism import Mechanism
@@ -67,7 +67,7 @@ def beam_loads(system: System, strain: Strains, rate: Strains | None = None) -> 
         element, x = group.element, list(strain[k])
         if element.damping is not None and rate is not None:
             x = [a + element.damping * b for a, b in zip(x, rate[k], strict=True)]
-        out.append(jnp.stack(applied(element.stiffness, x)))
+        out.append(jnp.stack(element.loads(x)))
     return out
 
 
@@ -78,8 +78,7 @@ def strain_rates(system: System, q: Array, v: Array) -> Strains:
     frames = system.bodies.frames(q, v)
     out = []
     for group in _beams(system):
-        a, b = group.frames(frames)
-        out.append(jnp.stack(group.element.strain_rate(a, b, relative_screw(a, b))))
+        out.append(jnp.stack(group.element.strain_rate(*group.frames(frames))))
     return out
 
 
@@ -90,20 +89,14 @@ def beam_force(system: System, q: Array, loads: Strains) -> Array:
     frames = bodies.frames(q, jnp.zeros((bodies.n * bodies.dof,)))
     total = jnp.zeros((bodies.dof, bodies.n))
     for group, load in zip(_beams(system), loads, strict=True):
-        a, b = group.frames(frames)
-        nodes = _pulled(a, b, load)
+        nodes = _pulled(group, group.frames(frames), load)
         total = total + bodies.scatter(group.nodes, [jnp.stack(x) for x in nodes])
     return total.ravel()
 
 
-def _pulled(a: Any, b: Any, load: Array) -> list[list[Any]]:
+def _pulled(group: Group, frames: Sequence[Any], load: Array) -> list[list[Any]]:
     """E^T s of beam elements for each of their nodes."""
-    n, m = Vec3(*load[:3]), Vec3(*load[3:])
-    screw = relative_screw(a, b)
-    force, first = screw.pulled(n, m, 0.5)
-    _, second = screw.pulled(n, m, -0.5)
-    force = a.A @ force
-    return [[*(-force), *(-first)], [*force, *second]]
+    return [[*force, *torque] for force, torque in group.element.pulled(frames, list(load))]
 
 
 def held_force(system: System, path: Path, lam: Array, loads: Strains) -> Array:
@@ -124,9 +117,10 @@ def held_force(system: System, path: Path, lam: Array, loads: Strains) -> Array:
             nodes = _corrected(group, nodes, off, momentum, path, size)
         total = total + bodies.scatter(group.nodes, [jnp.stack(x) for x in nodes])
     for group, load in zip(_beams(system), loads, strict=True):
-        a, b = group.frames(along)
-        nodes = _pulled(a, b, load)
-        off = _missed(_screw, [a, b], [group.frames(x) for x in ends], list(load))
+        frames = group.frames(along)
+        nodes = _pulled(group, frames, load)
+        value = lambda x, group=group: _strained(group, x)  # noqa: E731
+        off = _missed(value, frames, [group.frames(x) for x in ends], list(load))
         nodes = _corrected(group, nodes, off, momentum, path, size)
         total = total + bodies.scatter(group.nodes, [jnp.stack(x) for x in nodes])
     return total.ravel()
@@ -170,9 +164,10 @@ def _energy(group: Group, frames: Sequence[Any]) -> Any:
     return components(group.element.potential(*frames), group.n)[0]
 
 
-def _screw(frames: Sequence[Any]) -> list[Any]:
-    screw = relative_screw(*frames)
-    return [*screw.u, *screw.phi]
+def _strained(group: Group, frames: Sequence[Any]) -> list[Any]:
+    """The strains times the lengths that they stand for."""
+    weights = group.element.weights()
+    return [weights[k // 6] * x for k, x in enumerate(group.element.strain(*frames))]
 
 
 def _missed(value: Any, frames: Sequence[Any], ends: Sequence[Any], load: Sequence[Any]) -> Any:

@@ -149,6 +149,11 @@ class Force(Element):
         """potential(*frames): the energy stored in the element [J]; zero unless it declares one."""
         return 0.0
 
+    def stiffness_blocks(self, nodes: Sequence[Any], n: int) -> list[list[Any]] | None:
+        """The derivatives of minus the wrench on node i to the increments of node j, (dof, dof, n),
+        of elements that know them and that do not depend on velocities; else None."""
+        return None
+
 
 def components(value: Any, n: int) -> list[Any]:
     """The scalar components of a residual, each broadcast over the `n` elements of its group."""
@@ -232,6 +237,29 @@ class Group(eqx.Module):
         value = lambda moved: jnp.stack(self.rate(moved, t))  # noqa: E731
         return [self._columns(value, frames, node, pose=True) for node in range(len(frames))]
 
+    def acceleration_by_motion(
+        self, frames: Sequence[Any], accelerations: Sequence[Any], t: Any
+    ) -> tuple[list[Any], list[Any]]:
+        """The derivatives of d/dt(rate), G a - gamma, to the poses and to the velocities of each
+        node, (rows, dof, elements); `accelerations` are those of the coordinates (v, w) of the
+        nodes."""
+        t = jnp.asarray(t, dtype=float)
+
+        def rate(poses: Any, rates: Any, time: Any) -> list[Any]:
+            moved = zip(frames, poses, rates, strict=True)
+            return self.rate([frame.with_pose(x).with_velocity(v) for frame, x, v in moved], time)
+
+        def value(moved: Sequence[Any]) -> Any:
+            at = [frame.pose for frame in moved], [frame.rates for frame in moved], t
+            along = [frame.pose_rate for frame in moved], list(accelerations), jnp.ones_like(t)
+            return jnp.stack(jax.jvp(rate, at, along)[1])
+
+        by_pose, by_velocity = (
+            [self._columns(value, frames, node, pose=pose) for node in range(len(frames))]
+            for pose in (True, False)
+        )
+        return by_pose, by_velocity
+
     def _columns(
         self, fun: Any, frames: Sequence[Any], node: int, *, pose: bool, first: int = 0
     ) -> Any:
@@ -306,6 +334,12 @@ class Group(eqx.Module):
         """The derivatives of `forces` at node i to the pose and to the velocity of node j, for
         i = j and the `coupled` pairs (i, j): (dof, dof, elements), without the components and
         increments before `first`. Those of constraints do not depend on velocities: None."""
+        known = None
+        if isinstance(self.element, Force):
+            known = self.element.stiffness_blocks(frames, self.n)
+        if known is not None:
+            wanted = [*((i, i) for i in range(len(frames))), *coupled]
+            return {(i, j): known[i][j][first:, first:] for i, j in wanted}, None
         derivatives = []
         for pose in (True, False):
             out = {}

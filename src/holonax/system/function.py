@@ -17,6 +17,17 @@ from jax.lax import optimization_barrier
 from .._messages import listed, shown
 from .._numbers import as_array
 from ..linalg import jacobian
+from .array_types import (
+    Force,
+    Jacobian,
+    Multipliers,
+    PerRow,
+    Position,
+    Scalar,
+    SquareMatrix,
+    Time,
+    Velocity,
+)
 from .base import Array, Metric, Rows, System
 from .dense import DenseBlocks, DenseFactor, FunctionSolver, inverse_mass
 from .elements import Indices
@@ -182,19 +193,19 @@ class FunctionSystem(System):
         x, t = jax.ShapeDtypeStruct((nq,), float), jax.ShapeDtypeStruct((), float)
         return jax.eval_shape(self.constraint_rate, x, x, t).shape[0]
 
-    def qdot(self, q: Array, v: Array) -> Array:
+    def qdot(self, q: Position, v: Velocity) -> Position:
         return v
 
-    def retract(self, q: Array, step: Array) -> Array:
+    def retract(self, q: Position, step: Velocity) -> Position:
         return q + step
 
-    def difference(self, start: Array, end: Array) -> Array:
+    def difference(self, start: Position, end: Position) -> Velocity:
         return end - start
 
-    def increment_rate(self, step: Array, rate: Array) -> Array:
+    def increment_rate(self, step: Velocity, rate: Velocity) -> Velocity:
         return rate
 
-    def extent(self, q: Array) -> Array:
+    def extent(self, q: Position) -> Velocity:
         return jnp.abs(q)
 
     def velocity_size(self, nq: int) -> int:
@@ -215,28 +226,28 @@ class FunctionSystem(System):
             )
         return [item % nq]
 
-    def normalize(self, q: Array) -> Array:
+    def normalize(self, q: Position) -> Position:
         return q
 
     def _mass_value(self, q: Array) -> Array:
         return _called(self._mass, q, self.p)
 
-    def mass_matrix(self, q: Array) -> Array:
+    def mass_matrix(self, q: Position) -> SquareMatrix:
         mass = self._mass_value(q)
         return jnp.diag(mass) if mass.ndim == 1 else mass
 
-    def momentum(self, q: Array, v: Array) -> Array:
+    def momentum(self, q: Position, v: Velocity) -> Force:
         mass = self._mass_value(q)
         return mass * v if mass.ndim == 1 else mass @ v
 
-    def force(self, q: Array, v: Array, t: Array) -> Array:
+    def force(self, q: Position, v: Velocity, t: Time) -> Force:
         return _called(self._force, q, v, t, self.p)
 
     @property
     def has_reaction_forces(self) -> bool:
         return self._reaction_force is not None
 
-    def reaction_force(self, q: Array, v: Array, t: Array, lam: Array) -> Array:
+    def reaction_force(self, q: Position, v: Velocity, t: Time, lam: Multipliers) -> Force:
         if self._reaction_force is None:
             return jnp.zeros_like(v)
         return _called(self._reaction_force, q, v, t, lam, self.p)
@@ -247,7 +258,7 @@ class FunctionSystem(System):
     def reaction_force_names(self) -> list[str]:
         return ["reaction_force"] if self.has_reaction_forces else []
 
-    def potential_energy(self, q: Array) -> Array:
+    def potential_energy(self, q: Position) -> Scalar:
         if self._potential is None:
             return jnp.zeros((), q.dtype)
         return jnp.asarray(self._potential(q, self.p))
@@ -257,7 +268,7 @@ class FunctionSystem(System):
         """Whether a potential energy was given."""
         return self._potential is not None
 
-    def constraint(self, q: Array, t: Array) -> Array:
+    def constraint(self, q: Position, t: Time) -> PerRow:
         if self._constraint is None:
             return jnp.zeros((0,), q.dtype)
         return _called(self._constraint, q, t, self.p)
@@ -271,17 +282,17 @@ class FunctionSystem(System):
             return jnp.zeros((0,), q.dtype)
         return _called(self._nonholonomic, q, v, t, self.p)
 
-    def constraint_rate(self, q: Array, v: Array, t: Array) -> Array:
+    def constraint_rate(self, q: Position, v: Velocity, t: Time) -> PerRow:
         if self._nonholonomic is None:
             return self._holonomic_rate(q, v, t)
         return jnp.concatenate([self._holonomic_rate(q, v, t), self._nonholonomic_rate(q, v, t)])
 
-    def gamma(self, q: Array, v: Array, t: Array) -> Array:
+    def gamma(self, q: Position, v: Velocity, t: Time) -> PerRow:
         t = jnp.asarray(t, q.dtype)
         along = lambda q, t: self.constraint_rate(q, v, t)  # noqa: E731
         return -jax.jvp(along, (q, t), (v, jnp.ones_like(t)))[1]
 
-    def jacobian(self, q: Array, t: Array) -> Array:
+    def jacobian(self, q: Position, t: Time) -> Jacobian:
         return self._jacobian(q, t, "all")
 
     def _jacobian(self, q: Array, t: Array, rows: Rows) -> Array:
@@ -291,13 +302,13 @@ class FunctionSystem(System):
         A = jacobian(lambda x: self._nonholonomic_rate(q, x, t), jnp.zeros_like(q), short=True)
         return jnp.concatenate([G, A])
 
-    def constraint_force(self, q: Array, t: Array, lam: Array) -> Array:
+    def constraint_force(self, q: Position, t: Time, lam: Multipliers) -> Force:
         return self.jacobian(q, t).T @ lam
 
     def factor(
         self,
-        q: Array,
-        t: Array,
+        q: Position,
+        t: Time,
         *,
         metric: Metric = "mass",
         rows: Rows = "all",
@@ -331,6 +342,12 @@ class FunctionSystem(System):
         if weights.end is not None:
             (q, v, t), share, speed = weights.end[:3], weights.end.share, weights.end.speed
             there = self.jacobian(q, t)
+        if level == "acceleration":
+            rest = lambda q, v: self.jacobian(q, t) @ a - self.gamma(q, v, t)  # noqa: E731
+            by_pose = jacobian(lambda x: rest(x, v), q, short=True)
+            speed = jacobian(lambda x: -self.gamma(q, x, t), v, short=True)
+            rows = G + reach * ratio * speed + reach * by_pose
+            return DenseBlocks(inertia, stiffness, None, G, G, rows)
         held = jax.eval_shape(self.constraint, q, t).shape[0]
         by_velocity, place = speed * there, share * there
         if level != "position" or held < len(G):

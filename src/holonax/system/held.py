@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..linalg.small import cholesky, cholesky_solve
+from .array_types import Force, Jacobian, Multipliers, PerRow, Position, Time, Velocity
 from .base import Array, ConstraintFactor, Metric, Rows, System
 from .wrapped import WrappedSystem
 
@@ -46,28 +47,28 @@ class HeldSystem(WrappedSystem):
 
     # -- the gaps ------------------------------------------------------------------------
 
-    def gap(self, q: Array, t: Array) -> Array:
+    def gap(self, q: Position, t: Time) -> Array:
         """All gaps, zero while the contacts are closed."""
         rest = jnp.zeros((self.velocity_size(int(q.shape[0])),))
         return jnp.stack([gap.value(self.base, t, q, rest) for gap in self.gaps])
 
-    def gap_rate(self, q: Array, v: Array, t: Array) -> Array:
+    def gap_rate(self, q: Position, v: Velocity, t: Time) -> Array:
         """How fast they open."""
         t = jnp.asarray(t, q.dtype)
         return jax.jvp(self.gap, (q, t), (self.base.qdot(q, v), jnp.ones_like(t)))[1]
 
-    def gap_gamma(self, q: Array, v: Array, t: Array) -> Array:
+    def gap_gamma(self, q: Position, v: Velocity, t: Time) -> Array:
         """The right-hand side of N v' = gamma."""
         t = jnp.asarray(t, q.dtype)
         along = lambda q, t: self.gap_rate(q, v, t)  # noqa: E731
         return -jax.jvp(along, (q, t), (self.base.qdot(q, v), jnp.ones_like(t)))[1]
 
-    def normals(self, q: Array, t: Array) -> Array:
+    def normals(self, q: Position, t: Time) -> Array:
         """N, shape (gaps, nv)."""
         still = jnp.zeros((self.velocity_size(int(q.shape[0])),))
         return jax.jacrev(lambda step: self.gap(self.base.retract(q, step), t))(still)
 
-    def margins(self, q: Array, v: Array, t: Array) -> Array:
+    def margins(self, q: Position, v: Velocity, t: Time) -> Array:
         """What each contact's push adds to the acceleration of its gap; it opens at zero.
 
         A share of what other forces do there is added: to be pulled by rounding opens nothing.
@@ -113,31 +114,31 @@ class HeldSystem(WrappedSystem):
 
     # -- System: configuration and dynamics, those of the base ------------------------------
 
-    def force(self, q: Array, v: Array, t: Array) -> Array:
+    def force(self, q: Position, v: Velocity, t: Time) -> Force:
         return self.base.force(q, v, t)
 
     # -- System: constraints ---------------------------------------------------------------
 
-    def constraint(self, q: Array, t: Array) -> Array:
+    def constraint(self, q: Position, t: Time) -> PerRow:
         return jnp.concatenate([self.base.constraint(q, t), self.gap(q, t)])
 
-    def constraint_rate(self, q: Array, v: Array, t: Array) -> Array:
+    def constraint_rate(self, q: Position, v: Velocity, t: Time) -> PerRow:
         return self.joined(self.base.constraint_rate(q, v, t), self.gap_rate(q, v, t))
 
-    def gamma(self, q: Array, v: Array, t: Array) -> Array:
+    def gamma(self, q: Position, v: Velocity, t: Time) -> PerRow:
         return self.joined(self.base.gamma(q, v, t), self.gap_gamma(q, v, t))
 
-    def jacobian(self, q: Array, t: Array) -> Array:
+    def jacobian(self, q: Position, t: Time) -> Jacobian:
         return self.joined(self.base.jacobian(q, t), self.normals(q, t))
 
-    def constraint_force(self, q: Array, t: Array, lam: Array) -> Array:
+    def constraint_force(self, q: Position, t: Time, lam: Multipliers) -> Force:
         lam, mu = self.split(lam)
         return self.base.constraint_force(q, t, lam) + self.normals(q, t).T @ mu
 
     def factor(
         self,
-        q: Array,
-        t: Array,
+        q: Position,
+        t: Time,
         *,
         metric: Metric = "mass",
         rows: Rows = "all",
@@ -174,7 +175,7 @@ class HeldFactor(ConstraintFactor):
         self.mobility = jnp.diagonal(S)
         self._factor = cholesky((S + S.T) / 2 + shift * jnp.eye(len(answers)))
 
-    def solve(self, force: Array, gamma: Array) -> tuple[Array, Array]:
+    def solve(self, force: Force, gamma: PerRow) -> tuple[Velocity, Multipliers]:
         rows, gaps = self._split(gamma)
         a, lam = self.base.solve(force, rows)
         mu = cholesky_solve(self._factor, self.normals @ a - gaps)
@@ -183,16 +184,16 @@ class HeldFactor(ConstraintFactor):
     def _split(self, rows: Array) -> tuple[Array, Array]:
         return self._system.split(rows)
 
-    def weigh(self, force: Array) -> Array:
+    def weigh(self, force: Force) -> Velocity:
         return self.base.weigh(force)
 
-    def apply(self, v: Array) -> Array:
+    def apply(self, v: Velocity) -> PerRow:
         return self._system.joined(self.base.apply(v), self.normals @ v)
 
-    def multipliers(self, residual: Array) -> Array:
+    def multipliers(self, residual: PerRow) -> Multipliers:
         nothing = jnp.zeros((self.normals.shape[1],))
         return self.solve(nothing, -residual)[1]
 
-    def spread(self, lam: Array) -> Array:
+    def spread(self, lam: Multipliers) -> Velocity:
         lam, mu = self._split(lam)
         return self.base.spread(lam) + self.base.weigh(mu @ self.normals)

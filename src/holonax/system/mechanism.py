@@ -18,6 +18,17 @@ from .._arguments import choice
 from .._messages import listed, shown, unknown_name
 from .._numbers import is_traced
 from ..rotation import Vec2, Vec3
+from .array_types import (
+    Force,
+    Jacobian,
+    Multipliers,
+    PerRow,
+    Position,
+    Scalar,
+    SquareMatrix,
+    Time,
+    Velocity,
+)
 from .assembly import BodySet
 from .base import Array, ConstraintFactor, Metric, Rows, System
 from .beam import BeamElement
@@ -226,40 +237,40 @@ class Mechanism(System):
             )
         return self.bodies.n * self.bodies.dof
 
-    def qdot(self, q: Array, v: Array) -> Array:
+    def qdot(self, q: Position, v: Velocity) -> Position:
         return self.bodies.qdot(q, v)
 
-    def retract(self, q: Array, step: Array) -> Array:
+    def retract(self, q: Position, step: Velocity) -> Position:
         return self.bodies.retract(q, step)
 
-    def difference(self, start: Array, end: Array) -> Array:
+    def difference(self, start: Position, end: Position) -> Velocity:
         return self.bodies.difference(start, end)
 
-    def increment_rate(self, step: Array, rate: Array) -> Array:
+    def increment_rate(self, step: Velocity, rate: Velocity) -> Velocity:
         return self.bodies.increment_rate(step, rate)
 
-    def normalize(self, q: Array) -> Array:
+    def normalize(self, q: Position) -> Position:
         return self.bodies.normalize(q)
 
-    def extent(self, q: Array) -> Array:
+    def extent(self, q: Position) -> Velocity:
         return self.bodies.extent(q)
 
     # -- System: dynamics ----------------------------------------------------------------
 
-    def mass_matrix(self, q: Array) -> Array:
+    def mass_matrix(self, q: Position) -> SquareMatrix:
         return self.bodies.mass_matrix()
 
-    def momentum(self, q: Array, v: Array) -> Array:
+    def momentum(self, q: Position, v: Velocity) -> Force:
         return self.bodies.momentum(v)
 
-    def force(self, q: Array, v: Array, t: Array) -> Array:
+    def force(self, q: Position, v: Velocity, t: Time) -> Force:
         return self.bodies.force(q, v, t)
 
     @property
     def has_reaction_forces(self) -> bool:
         return bool(self.bodies.seeing)
 
-    def reaction_force(self, q: Array, v: Array, t: Array, lam: Array) -> Array:
+    def reaction_force(self, q: Position, v: Velocity, t: Time, lam: Multipliers) -> Force:
         return self.bodies.reaction_force(q, v, t, lam)
 
     def seen_rows(self, rows: int) -> Indices:
@@ -268,31 +279,31 @@ class Mechanism(System):
     def reaction_force_names(self) -> list[str]:
         return [f"force {name!r}" for group in self.bodies.seeing for name in group.names]
 
-    def potential_energy(self, q: Array) -> Array:
+    def potential_energy(self, q: Position) -> Scalar:
         return self.bodies.potential_energy(q)
 
     # -- System: constraints, the holonomic rows before the others -------------------------
 
-    def constraint(self, q: Array, t: Array) -> Array:
+    def constraint(self, q: Position, t: Time) -> PerRow:
         rest = jnp.zeros((self.bodies.n * self.bodies.dof,))
         return self.bodies.stacked("residual", q, rest, t, "holonomic")
 
-    def constraint_rate(self, q: Array, v: Array, t: Array) -> Array:
+    def constraint_rate(self, q: Position, v: Velocity, t: Time) -> PerRow:
         return self.bodies.stacked("rate", q, v, t, "all")
 
-    def gamma(self, q: Array, v: Array, t: Array) -> Array:
+    def gamma(self, q: Position, v: Velocity, t: Time) -> PerRow:
         return self.bodies.stacked("gamma", q, v, t, "all")
 
-    def jacobian(self, q: Array, t: Array) -> Array:
+    def jacobian(self, q: Position, t: Time) -> Jacobian:
         return self.bodies.jacobian(self.bodies.blocks(q, t, "all"), "all")
 
-    def constraint_force(self, q: Array, t: Array, lam: Array) -> Array:
+    def constraint_force(self, q: Position, t: Time, lam: Multipliers) -> Force:
         return self.bodies.apply_transpose(self.bodies.blocks(q, t, "all"), lam, "all")
 
     def factor(
         self,
-        q: Array,
-        t: Array,
+        q: Position,
+        t: Time,
         *,
         metric: Metric = "mass",
         rows: Rows = "all",
@@ -301,7 +312,7 @@ class Mechanism(System):
         return self.bodies.factor(q, t, metric, rows, shift, self.redundant)
 
     def matrix_sizes(
-        self, q: Array, v: Array, t: Array, size: Literal["mean", "norm"]
+        self, q: Position, v: Velocity, t: Time, size: Literal["mean", "norm"]
     ) -> tuple[Array, Array, Array]:
         if size == "norm" or self.bodies.tangent is None:
             return super().matrix_sizes(q, v, t, size)
@@ -321,15 +332,15 @@ class Mechanism(System):
         # dependent constraints need the whole matrix
         if self.bodies.tangent is None or self.bodies.seeing or self.redundant:
             return None
-        return MechanismSolver(self.bodies, level, augment, self.redundant)
+        return MechanismSolver(self.bodies, level, augment)
 
     # -- System: beams ---------------------------------------------------------------------
 
     def section_shapes(self) -> tuple[tuple[int, ...], ...]:
         found = (x for x in self.bodies.forces if isinstance(x.element, BeamElement))
-        return tuple((6, group.n) for group in found)
+        return tuple((6 * group.element.order, group.n) for group in found)
 
-    def section_loads(self, q: Array) -> tuple[Array, ...]:
+    def section_loads(self, q: Position) -> tuple[Array, ...]:
         at_rest = self.bodies.frames(q, jnp.zeros((self.bodies.n * self.bodies.dof,)))
         return tuple(
             jnp.stack(group.element.elastic_force(*group.frames(at_rest)))
@@ -406,7 +417,7 @@ class Mechanism(System):
             bad += [f"force {name!r}" for name, good in pairs if not good]
         return bad
 
-    def frame_of(self, name: str, q: Array, v: Array) -> Any:
+    def frame_of(self, name: str, q: Position, v: Velocity) -> Any:
         """The frame of one body at a state: position, axes and velocities."""
         i = self.number_of(name)
         frame = jax.tree.map(lambda x: x[i + 1], self.bodies.frames(q, v))

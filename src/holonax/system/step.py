@@ -11,6 +11,10 @@ way in which rotations turn (one for translations). With l = reach lam its linea
     G s + rate_x y / ratio                      = constraints of velocity level / ratio
     G y                                         = constraints of position level
 
+or, with c = G a - gamma for the constraints of acceleration level, in place of the last two
+
+    [G + reach ratio c_v] s + reach c_x y       = reach times the constraints
+
 F = G^T lam - f; F_x and F_v its derivatives to position and velocity, B that to the multipliers
 (G^T, unless forces depend on them). A *level* says which constraints there are. The second
 derivative of the constraints times mu is left out of s: mu is no larger than the error of a step.
@@ -27,8 +31,8 @@ from typing import Any, Literal, NamedTuple
 from .base import Array
 
 # Holonomic constraints of position level, of velocity level, or both (with multipliers for each);
-# non-holonomic ones are of velocity level always.
-Level = Literal["position", "velocity", "both"]
+# non-holonomic ones are of velocity level always. Or all of them of acceleration level.
+Level = Literal["position", "velocity", "both", "acceleration"]
 
 
 class StepEnd(NamedTuple):
@@ -73,6 +77,11 @@ class StepWeights(NamedTuple):
 
 class StepSolver(abc.ABC):
     """One way to solve the linear equations of implicit steps; factor once, solve often."""
+
+    @property
+    def doubled(self) -> bool:
+        """Whether y and s are solved for side by side, which costs several times as much."""
+        return False
 
     @abc.abstractmethod
     def prepare(self, at: StepPoint, weights: StepWeights) -> Any:

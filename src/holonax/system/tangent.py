@@ -115,16 +115,22 @@ def _is_split(group: Group, frame: Any) -> bool:
 class MechanismSolver(StepSolver):
     """Solves the linear equations of steps of a mechanism by its structure."""
 
-    def __init__(self, bodies: Any, level: Level, augment: Any, shift: bool):
+    def __init__(self, bodies: Any, level: Level, augment: Any):
         self._bodies = bodies
+        if level == "both" and not bodies.joints:
+            level = "velocity"  # nothing moves positions, so that s follows from y
         self._level: Level = level
         plan = bodies.tangent
         if plan.alone and augment is None:
-            self._way: Any = EachBody(bodies, level, shift)
+            self._way: Any = EachBody(bodies, level)
         elif plan.few:  # row exchanges do what rho is for
-            self._way = Gathered(bodies, level, shift)
+            self._way = Gathered(bodies, level)
         else:
-            self._way = Together(bodies, level, 1.0 if augment is None else augment, shift)
+            self._way = Together(bodies, level, 1.0 if augment is None else augment)
+
+    @property
+    def doubled(self) -> bool:
+        return self._level == "both" and isinstance(self._way, Together)
 
     def prepare(self, at: StepPoint, weights: StepWeights) -> Any:
         blocks = step_blocks(self._bodies, self._level, at, weights)

@@ -102,6 +102,8 @@ def _rows(
     bodies: Any, level: Level, at: StepPoint, weights: StepWeights, gradients: Any, back: Array
 ) -> tuple[list[Any], list[Any], list[Any]]:
     """The rows of position level, and those of velocity level by s and by y."""
+    if level == "acceleration":
+        return _acceleration_rows(bodies, at, weights, gradients)
     end = weights.end
     share, onward, speed = 1.0, None, 1.0
     if end is None:
@@ -130,6 +132,21 @@ def _rows(
         change = moved(group.rate_by_pose(group.frames(frames), t))
         by_position.append([x / weights.ratio for x in change])
     return positions, by_velocity, by_position
+
+
+def _acceleration_rows(
+    bodies: Any, at: StepPoint, weights: StepWeights, gradients: Any
+) -> tuple[list[Any], list[Any], list[Any]]:
+    """None of position level, and those of acceleration level by s and by y."""
+    frames, moving = bodies.frames(at.q, at.v), bodies.frames(at.q, at.a)
+    by_velocity, by_position = [], []
+    for group, G in zip(bodies.joints, gradients, strict=True):
+        accelerations = [frame.rates for frame in group.frames(moving)]
+        pose, speed = group.acceleration_by_motion(group.frames(frames), accelerations, at.t)
+        pairs = zip(G, speed, strict=True)
+        by_velocity.append([x + weights.reach * weights.ratio * y for x, y in pairs])
+        by_position.append([weights.reach * x for x in pose])
+    return [None] * len(bodies.joints), by_velocity, by_position
 
 
 def force_diagonals(bodies: Any, q: Array, v: Array, t: Array) -> tuple[Array, Array, Array]:

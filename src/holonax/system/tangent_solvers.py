@@ -29,8 +29,6 @@ from .tangent_blocks import (
     times,
 )
 
-PROXIMAL = 1e-10  # relative size of what is added for dependent constraints
-
 
 class Rows(NamedTuple):
     """The constraint rows of all joints, those of lam and, at both levels, those of mu below them.
@@ -117,8 +115,8 @@ class EachBody:
     C1 and C2 being the rows of lam and of mu by y.
     """
 
-    def __init__(self, bodies: Any, level: Level, shift: bool):
-        self._bodies, self._shift = bodies, shift
+    def __init__(self, bodies: Any, level: Level):
+        self._bodies = bodies
         self._level: Level = level
         self._plan = bodies.tangent.schur
         self._rows = Rows.of(bodies, level) if self._plan is not None else None
@@ -142,7 +140,7 @@ class EachBody:
             free = [x * g for x, g in zip(moving, G, strict=True)]
             less = ends(bodies, blocks.by_velocity), free
         C, W = optimization_barrier((C, self._weighed(B, 1 / bodies.mass, inverse)))
-        factor = self._plan.factor(self._rows, C, W, less, self._shift)
+        factor = self._plan.factor(self._rows, C, W, less)
         return blocks, inverse, first, factor
 
     def _weighed(self, blocks: list[Array], mass: Array, block: Array) -> list[Array]:
@@ -203,7 +201,7 @@ class _SchurPlan(eqx.Module):
     plan: BlockPlan
     order: Indices = eqx.field(static=True)
 
-    def factor(self, rows: Rows, C: list[Array], W: list[Array], less: Any, shift: bool) -> Any:
+    def factor(self, rows: Rows, C: list[Array], W: list[Array], less: Any) -> Any:
         """Factor the sum of C W over the ends of joints at the same body, `less` a second sum in
         the rows of lam and columns of mu."""
         plan, size, count = self.plan, len(rows.filler), rows.of_lam
@@ -220,8 +218,6 @@ class _SchurPlan(eqx.Module):
             diagonal = diagonal - corner(sum(product(a, b) for a, b in zip(*less, strict=True)))
         if rows.filler.any():
             diagonal = diagonal + unit * rows.filler
-        if shift:
-            diagonal = diagonal + PROXIMAL * jnp.abs(diagonal) * unit
         off = [jnp.zeros((size, size, 0), diagonal.dtype)] * 2
         if plan.edges:
             off = []

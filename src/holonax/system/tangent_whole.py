@@ -21,7 +21,7 @@ from .dense import DenseBlocks
 from .elements import Group, Indices, Scatter, take
 from .step import Level
 from .tangent_blocks import Blocks, Coupling, own_blocks, turned, whole
-from .tangent_solvers import PROXIMAL, Rows, ends, lam_rows
+from .tangent_solvers import Rows, ends, lam_rows
 
 
 def whole_elimination(
@@ -81,8 +81,8 @@ class Together:
     """Bodies and joints eliminated on one graph, augmented; at both levels y and s of a body, and
     l and m of a joint, are one block."""
 
-    def __init__(self, bodies: Any, level: Level, augment: Any, shift: bool):
-        self._bodies, self._augment, self._shift = bodies, augment, shift
+    def __init__(self, bodies: Any, level: Level, augment: Any):
+        self._bodies, self._augment = bodies, augment
         self._level: Level = level
         self._rows = Rows.of(bodies, level)
         dof = bodies.dof * (2 if level == "both" else 1)
@@ -172,8 +172,6 @@ class Together:
                 backward = backward + self._augment * both[..., 1::2]
             filler = self._rows.filler
             tail = jnp.asarray(filler)
-            if self._shift:
-                tail = tail - (filler == 0) * PROXIMAL * s
             tail = jnp.pad(tail, ((0, size - len(filler)), (0, 0)), constant_values=1.0)
             diagonal = jnp.concatenate([diagonal, jnp.eye(size)[:, :, None] * tail], axis=-1)
         kind = jnp.result_type(diagonal, forward, backward)
@@ -220,8 +218,8 @@ class Gathered:
     """The blocks gathered into one dense matrix with y, l and m for unknowns, which is factored
     with row exchanges."""
 
-    def __init__(self, bodies: Any, level: Level, shift: bool):
-        self._bodies, self._shift = bodies, shift
+    def __init__(self, bodies: Any, level: Level):
+        self._bodies = bodies
         self._level: Level = level
 
     def prepare(self, blocks: Blocks) -> Any:
@@ -248,8 +246,7 @@ class Gathered:
             parts = parts._replace(
                 positions=dense(blocks.positions)[:held], by_velocity=dense(blocks.by_velocity)
             )
-        corner = -PROXIMAL / jnp.mean(bodies.mass) if self._shift else None
-        return blocks, lu(optimization_barrier(parts.matrix(corner)))
+        return blocks, lu(optimization_barrier(parts.matrix()))
 
     def _constraints(self, local: Sequence[list[Array] | None]) -> Array:
         bodies = self._bodies

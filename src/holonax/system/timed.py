@@ -12,6 +12,7 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 
+from .array_types import Force, Jacobian, Multipliers, PerRow, Position, Time, Velocity
 from .base import Array, ConstraintFactor, Metric, Rows, System
 from .step import Level, StepPoint, StepSolver, StepWeights
 from .wrapped import WrappedSystem
@@ -24,7 +25,7 @@ class TimedSystem(WrappedSystem):
     first: Array
     last: Array
 
-    def time(self, t: Array) -> Array:
+    def time(self, t: Time) -> Time:
         t = self.origin + t
         # a constant that is added: derivatives with respect to the time are those of `base`
         return t + jax.lax.stop_gradient(jnp.clip(t, self.first, self.last) - t)
@@ -40,10 +41,10 @@ class TimedSystem(WrappedSystem):
 
     # -- dynamics ------------------------------------------------------------------------
 
-    def force(self, q: Array, v: Array, t: Array) -> Array:
+    def force(self, q: Position, v: Velocity, t: Time) -> Force:
         return self.base.force(q, v, self.time(t))
 
-    def reaction_force(self, q: Array, v: Array, t: Array, lam: Array) -> Array:
+    def reaction_force(self, q: Position, v: Velocity, t: Time, lam: Multipliers) -> Force:
         return self.base.reaction_force(q, v, self.time(t), lam)
 
     def seen_rows(self, rows: int) -> Any:
@@ -51,25 +52,25 @@ class TimedSystem(WrappedSystem):
 
     # -- constraints ---------------------------------------------------------------------
 
-    def constraint(self, q: Array, t: Array) -> Array:
+    def constraint(self, q: Position, t: Time) -> PerRow:
         return self.base.constraint(q, self.time(t))
 
-    def constraint_rate(self, q: Array, v: Array, t: Array) -> Array:
+    def constraint_rate(self, q: Position, v: Velocity, t: Time) -> PerRow:
         return self.base.constraint_rate(q, v, self.time(t))
 
-    def gamma(self, q: Array, v: Array, t: Array) -> Array:
+    def gamma(self, q: Position, v: Velocity, t: Time) -> PerRow:
         return self.base.gamma(q, v, self.time(t))
 
-    def jacobian(self, q: Array, t: Array) -> Array:
+    def jacobian(self, q: Position, t: Time) -> Jacobian:
         return self.base.jacobian(q, self.time(t))
 
-    def constraint_force(self, q: Array, t: Array, lam: Array) -> Array:
+    def constraint_force(self, q: Position, t: Time, lam: Multipliers) -> Force:
         return self.base.constraint_force(q, self.time(t), lam)
 
     def factor(
         self,
-        q: Array,
-        t: Array,
+        q: Position,
+        t: Time,
         *,
         metric: Metric = "mass",
         rows: Rows = "all",
@@ -78,7 +79,7 @@ class TimedSystem(WrappedSystem):
         return self.base.factor(q, self.time(t), metric=metric, rows=rows, shift=shift)
 
     def matrix_sizes(
-        self, q: Array, v: Array, t: Array, size: Literal["mean", "norm"]
+        self, q: Position, v: Velocity, t: Time, size: Literal["mean", "norm"]
     ) -> tuple[Array, Array, Array]:
         return self.base.matrix_sizes(q, v, self.time(t), size)
 
@@ -86,7 +87,7 @@ class TimedSystem(WrappedSystem):
         solver = self.base.step_solver(level, augment)
         return None if solver is None else _TimedSolver(self, solver)
 
-    def accelerations(self, q: Array, v: Array, t: Array) -> tuple[Array, Array]:
+    def accelerations(self, q: Position, v: Velocity, t: Time) -> tuple[Velocity, Multipliers]:
         return self.base.accelerations(q, v, self.time(t))
 
     # -- names ---------------------------------------------------------------------------
@@ -97,7 +98,7 @@ class TimedSystem(WrappedSystem):
     def non_finite_forces(self, q: Any, v: Any, t: Any) -> list[str]:
         return self.base.non_finite_forces(q, v, self.time(t))
 
-    def frame_of(self, name: str, q: Array, v: Array) -> Any:
+    def frame_of(self, name: str, q: Position, v: Velocity) -> Any:
         """The frame of one body of a mechanism at a state."""
         return self.base.frame_of(name, q, v)  # pyright: ignore[reportAttributeAccessIssue]
 

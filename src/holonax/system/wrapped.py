@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .array_types import Force, Position, Scalar, SquareMatrix, Velocity
 from .base import Array, System
 
 
@@ -14,22 +15,22 @@ class WrappedSystem(System):
 
     base: Any
 
-    def qdot(self, q: Array, v: Array) -> Array:
+    def qdot(self, q: Position, v: Velocity) -> Position:
         return self.base.qdot(q, v)
 
-    def retract(self, q: Array, step: Array) -> Array:
+    def retract(self, q: Position, step: Velocity) -> Position:
         return self.base.retract(q, step)
 
-    def difference(self, start: Array, end: Array) -> Array:
+    def difference(self, start: Position, end: Position) -> Velocity:
         return self.base.difference(start, end)
 
-    def normalize(self, q: Array) -> Array:
+    def normalize(self, q: Position) -> Position:
         return self.base.normalize(q)
 
-    def increment_rate(self, step: Array, rate: Array) -> Array:
+    def increment_rate(self, step: Velocity, rate: Velocity) -> Velocity:
         return self.base.increment_rate(step, rate)
 
-    def extent(self, q: Array) -> Array:
+    def extent(self, q: Position) -> Velocity:
         return self.base.extent(q)
 
     def velocity_size(self, nq: int) -> int:
@@ -42,13 +43,13 @@ class WrappedSystem(System):
     def position_size(self) -> int | None:
         return self.base.position_size
 
-    def mass_matrix(self, q: Array) -> Array:
+    def mass_matrix(self, q: Position) -> SquareMatrix:
         return self.base.mass_matrix(q)
 
-    def momentum(self, q: Array, v: Array) -> Array:
+    def momentum(self, q: Position, v: Velocity) -> Force:
         return self.base.momentum(q, v)
 
-    def potential_energy(self, q: Array) -> Array:
+    def potential_energy(self, q: Position) -> Scalar:
         return self.base.potential_energy(q)
 
     @property

@@ -40,7 +40,7 @@ def draw(axes: Any, skeleton: Skeleton) -> Update:
 
 
 def _colours(skeleton: Skeleton) -> dict[str | None, str]:
-    return {None: INK, **{s.name: colour(i) for i, s in enumerate(skeleton.strokes)}}
+    return {None: INK, "ground": INK, **{s.name: colour(i) for i, s in enumerate(skeleton.strokes)}}
 
 
 def _ground_marker() -> Any:

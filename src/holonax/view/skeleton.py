@@ -17,7 +17,6 @@ from .._arguments import several
 from .._messages import shown
 from .._numbers import array
 from ..result.motion import BodyMotion
-from ..result.result import Result
 from ..system.inventory import Connection, Inventory
 from ..system.mechanism import Mechanism
 from . import symbols
@@ -259,7 +258,7 @@ def _ends(part: Connection) -> list[tuple[int, np.ndarray]]:
     return [(0, part.point_a), (min(1, len(part.bodies) - 1), part.point)]
 
 
-def skeleton(result: Result, index: np.ndarray, traces: Traces = ()) -> Skeleton:
+def skeleton(result: Any, index: np.ndarray, traces: Traces = ()) -> Skeleton:
     """What to draw at the saved states `index`; `traces` are pairs (body, body-fixed point)."""
     system = result.system
     if not isinstance(system, Mechanism):
@@ -332,10 +331,12 @@ def _traced(bodies: Bodies, trace: Any) -> np.ndarray:
             "coordinates)."
         ) from None
     point = array("traces", "point", local)
-    if not isinstance(name, str) or name not in bodies.motions:
+    try:  # nodes of beams have several names
+        name = bodies.system.bodies.names[bodies.system.number_of(name)]
+    except KeyError:
         raise ValueError(
             f"traces: there is no body {shown(name)}; the bodies are {', '.join(bodies.motions)}."
-        )
+        ) from None
     if point.shape != (bodies.dimension,):
         raise ValueError(
             f"traces: a point on {name!r} must have {bodies.dimension} coordinates, got "

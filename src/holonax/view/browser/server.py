@@ -10,13 +10,12 @@ import webbrowser
 from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from ..._arguments import checked_call, flag
 from ..._messages import listed, shown
 from ..._numbers import finite_number
+from ..._places import changes, places
 from ...result.result import Result
 from ..skeleton import Traces
 from .contents import scene
@@ -193,11 +192,11 @@ def _of_model(
         )
     if t_end is None:
         raise ValueError("show: t_end is missing. Say how long the model shall run [s].")
-    known = _components(model.parameters())
+    known = {name: x.value for name, x in places(model.parameters()).items()}
     rows = [_slider(name, ends, known) for name, ends in sliders.items()]
 
     def ran(values: Mapping[str, float]) -> dict[str, Any]:
-        given = model.with_parameters(_changes(model.parameters(), values)) if values else model
+        given = model.with_parameters(changes(model.parameters(), values)) if values else model
         return scene(given.simulate(t_end, **options), traces=traces, title=title, sliders=rows)
 
     def again(values: Any) -> dict[str, Any]:
@@ -213,37 +212,6 @@ def _of_model(
         return ran(values)
 
     return Viewer(ran({}), again, port)
-
-
-def _components(parameters: Mapping[str, Any]) -> dict[str, float]:
-    """Every number of the parameters by name; components of vectors are numbered, entries of a
-    function's parameters are named after it (``"motor.gain"``)."""
-    return {name: place.value for name, place in _places(parameters).items()}
-
-
-class _Place(NamedTuple):
-    """A number among parameters: which of them it is in, the entry of its dictionary, if it has
-    one, and the component, if it is a vector's."""
-
-    value: float
-    whole: str
-    entry: str | None
-    component: int | None
-
-
-def _places(parameters: Mapping[str, Any]) -> dict[str, _Place]:
-    out: dict[str, _Place] = {}
-    for whole, given in parameters.items():
-        entries = given.items() if isinstance(given, Mapping) else [(None, given)]
-        for entry, value in entries:
-            name = whole if entry is None else f"{whole.rpartition('.')[0]}.{entry}"
-            if isinstance(value, Mapping):
-                continue  # nested further than a slider reaches
-            for k, x in enumerate(np.ravel(np.asarray(value, dtype=float))):
-                single = np.ndim(value) == 0
-                place = _Place(float(x), whole, entry, None if single else k)
-                out[name if single else f"{name}.{k}"] = place
-    return out
 
 
 def _slider(name: Any, ends: Any, known: Mapping[str, Any]) -> dict[str, Any]:
@@ -265,19 +233,3 @@ def _slider(name: Any, ends: Any, known: Mapping[str, Any]) -> dict[str, Any]:
             f"{value:g}, must lie between."
         )
     return {"name": name, "value": value, "low": low, "high": high}
-
-
-def _changes(parameters: Mapping[str, Any], values: Mapping[str, float]) -> dict[str, Any]:
-    """The parameters that change, whole, from numbers of their components."""
-    places = _places(parameters)
-    out: dict[str, Any] = {}
-    for name, value in values.items():
-        _, whole, entry, k = places[name]
-        old = out.get(whole, parameters[whole])
-        inner = old if entry is None else old[entry]
-        new: Any = value
-        if k is not None:
-            new = np.array(inner, dtype=float)
-            new.reshape(-1)[k] = value
-        out[whole] = new if entry is None else {**old, entry: new}
-    return out

@@ -1,0 +1,396 @@
+"""The parameters for which a motion is best: design of mechanisms, and control by shooting.
+
+    minimize  c(motion(p), p)   subject to   low <= g(motion(p), p) <= high,   p within bounds
+
+by quasi-Newton methods of SciPy: L-BFGS-B, or SLSQP where there are constraints. The derivatives
+are those of the computed motion: by its adjoint where there are many parameters, by tangents that
+follow the run where there are few.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import Bounds, minimize
+
+from .._arguments import check_options, checked_call
+from .._arguments import names as names_given
+from .._messages import explained, listed, shown
+from .._numbers import array, count, finite_number
+from .._parts import Parts
+from ..compiler import native
+from ..run.gradients import room_for
+from ..run.trajectory import checked_start, trajectory
+from ..start.consistent import Start
+from ..system.base import System, check_system
+from .search import known_values, limits_of, named
+
+_OWNER = "optimize"
+_ADJOINT = 3  # runs that an adjoint costs
+_MET = 1e-6  # how well constraints are met at the end of a good search
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The best parameters that were found.
+
+    - `values`: by name; `system`: with these.
+    - `cost`: of them; `begin`: of those that the search began with.
+    - `constraints`: what each is, by name; `violation`: the most by which one is not met.
+    - `success` and `message`: how the search ended; `runs`: how many motions were computed.
+    """
+
+    values: dict[str, np.ndarray]
+    cost: float
+    begin: float
+    constraints: dict[str, np.ndarray]
+    violation: float
+    success: bool
+    message: str
+    runs: int
+    system: System
+
+    def __str__(self) -> str:
+        met = f", constraints met to {self.violation:.1g}" if self.constraints else ""
+        lines = [f"Optimum: cost {self.cost:.6g} from {self.begin:.6g}{met}; {self.runs} runs"]
+        lines.append(f"  {self.message}")
+        for name, x in self.values.items():
+            lines.append(f"  {name} = {np.array2string(x, precision=6, threshold=8)}")
+        return "\n".join(lines)
+
+
+@checked_call
+def optimize(
+    system: System,
+    start: Start | tuple[Any, Any],
+    times: Any,
+    cost: Callable[..., Any],
+    *,
+    parameters: Sequence[str] | str,
+    bounds: Mapping[str, tuple[Any, Any]] | None = None,
+    constraints: Mapping[str, tuple[Any, Any, Any]] | None = None,
+    dt: float | None = None,
+    rtol: float | None = None,
+    tol: float = 1e-8,
+    max_iterations: int = 200,
+    **method: Any,
+) -> Optimum:
+    """The parameters for which `cost` of the motion is least; a minimum near the beginning.
+
+    **Arguments:**
+
+    - `start`, `times`, `dt`, `rtol` and `method`: as those of `trajectory`.
+    - `cost`: a function of the `Trajectory` that returns one number, in `jax.numpy`; or of
+      (trajectory, system), for what depends on the parameters themselves or on a quantity by name,
+      ``system.quantity("coupler.velocity.x")(t, q, v)``.
+    - `parameters`: the names to be found, of ``system.parameters()``; ``"q"`` and ``"v"`` are the
+      start. The search begins with the values that the system has.
+    - `bounds`: (least, most) of parameters by name.
+    - `constraints`: (function, least, most) by names of your own; the function is like `cost`, and
+      may return an array. Equal limits are an equation; None is no limit.
+    - `tol`: the search ends when the cost changes by less, relative to what it began with.
+    - `max_iterations`: or after so many.
+
+    A control is optimized through its values at some times: see `Knots`.
+
+    ```python
+    best = hx.optimize(
+        system, start, times, lambda motion: jnp.max(jnp.abs(motion.v[:, 0])),
+        parameters=["coupler.mass"], bounds={"coupler.mass": (0.5, 5.0)}, dt=1e-3,
+    )
+    ```
+    """
+    check_system(_OWNER, system)
+    check_options(optimize, method, trajectory)
+    start = checked_start(_OWNER, system, start)
+    names = names_given(_OWNER, "parameters", parameters)
+    asked = _asked(cost, constraints)
+    search = _Search(system, start, names, asked, bounds)
+    search.prepare(times, dt, rtol, method)
+    search.check_begin()
+    tol = finite_number(_OWNER, "tol", tol, positive=True)
+    most = count(_OWNER, "max_iterations", max_iterations)
+    kind = "SLSQP" if constraints else "L-BFGS-B"
+    found = minimize(
+        search.cost,
+        search.begin,
+        jac=True,
+        method=kind,
+        bounds=Bounds(*search.limits),
+        constraints=search.scipy_constraints(),
+        tol=tol,
+        options={"maxiter": most},
+    )
+    return search.result(found)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The functions of the motion, cost first, with the limits of the others."""
+
+    functions: tuple[Callable[..., Any], ...]
+    names: tuple[str, ...]
+    limits: tuple[tuple[Any, Any], ...]
+
+
+def _asked(cost: Any, constraints: Any) -> _Asked:
+    if not callable(cost):
+        raise TypeError(
+            f"{_OWNER}: cost={shown(cost)} must be a function of a Trajectory, or of a Trajectory "
+            "and the system."
+        )
+    given = {} if constraints is None else constraints
+    if not isinstance(given, Mapping):
+        raise TypeError(
+            f"{_OWNER}: constraints={shown(given)} must be a dictionary such as "
+            "{'at rest': (lambda motion: motion.v[-1], 0.0, 0.0)}."
+        )
+    limits = []
+    for name, item in given.items():
+        if not (isinstance(item, tuple | list) and len(item) == 3 and callable(item[0])):
+            raise TypeError(
+                f"{_OWNER}: constraints[{name!r}]={shown(item)} must be (function, least, most)."
+            )
+        low = -np.inf if item[1] is None else _limit(name, item[1])
+        high = np.inf if item[2] is None else _limit(name, item[2])
+        if np.any(low > high):
+            raise ValueError(
+                f"{_OWNER}: the limits of constraints[{name!r}], {shown(item[1])} and "
+                f"{shown(item[2])}, leave nothing between them. Give (function, least, most)."
+            )
+        limits.append((low, high))
+    return _Asked((cost, *(item[0] for item in given.values())), tuple(given), tuple(limits))
+
+
+def _limit(name: str, given: Any) -> Any:
+    return array(_OWNER, f"a limit of constraints[{name!r}]", given)
+
+
+def _called(function: Callable[..., Any], motion: Any, system: Any) -> Any:
+    """A function of the motion, or of the motion and the system."""
+    try:
+        kinds = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # what is not written in Python
+        return function(motion)
+    places = [x for x in kinds if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD)]
+    needed = [x for x in places if x.default is x.empty]
+    return function(motion, system) if len(needed) > 1 else function(motion)
+
+
+class _Search:
+    """The runs of a search; parameters are in units of their size, the cost of that it began with.
+
+    Motion, cost, constraints and all derivatives come of one compiled call, which serves whoever
+    asks next at the same place.
+    """
+
+    def __init__(self, system: System, start: Any, names: Any, asked: _Asked, bounds: Any):
+        redundant = isinstance(start, Start) and start.redundant
+        self._system = system.with_redundant_constraints() if redundant else system
+        self._asked = asked
+        self.known = known_values(_OWNER, system, start, names)
+        pair = (start.q, start.v) if isinstance(start, Start) else start
+        self._state = tuple(np.asarray(x) for x in pair)
+        x = np.concatenate([np.ravel(self.known[name]) for name in names])
+        low, high = limits_of(_OWNER, bounds, names, self.known, np.ones_like(x))
+        reach = np.maximum(np.abs(low), np.abs(high))
+        size = np.where(np.isfinite(reach), reach, 1.0)
+        self._scale = np.where(x != 0, np.abs(x), size)
+        self.limits = low / self._scale, high / self._scale
+        self.begin = np.clip(x / self._scale, *self.limits)
+        self._last: tuple[bytes, Any] = b"", None
+        self.runs = 0
+        self._best = np.inf
+        self._sizes: tuple[int, ...] = ()
+
+    def prepare(self, times: Any, dt: Any, rtol: Any, method: dict[str, Any]) -> None:
+        """Compile, or find, the run with its derivatives."""
+        self._times = array(_OWNER, "times", times, (None,))
+        steps = {k: x for k, x in (("dt", dt), ("rtol", rtol)) if x is not None}
+        self._steps = {
+            k: np.asarray(finite_number(_OWNER, k, x, positive=True)) for k, x in steps.items()
+        }
+        if rtol is None and dt is not None and method.get("max_steps") is None:
+            method["max_steps"] = room_for(self._times, float(dt))
+        parts = Parts.of((self._system, method))
+        self._leaves = [np.asarray(x) for x in parts.arrays]
+        functions = self._asked.functions
+        given = self._leaves, self._state, self._times, self._steps
+        with self._explained():
+            seen = jax.eval_shape(
+                partial(_seen, functions, parts.rest, "forward"), self.known, *given
+            )
+        rows = sum(int(np.prod(x.shape, dtype=int)) for x in seen)
+        reverse = self.begin.size > _ADJOINT * rows
+        self._program = _program(functions, reverse, parts.rest)
+
+    @contextmanager
+    def _explained(self) -> Any:
+        """Errors of the user's functions in our words."""
+        try:
+            yield
+        except (jax.errors.JAXTypeError, TypeError, IndexError, ValueError) as error:
+            if str(error).startswith((f"{_OWNER}:", "trajectory:")):
+                raise
+            raise ValueError(
+                f"{_OWNER}: cost or constraints cannot be computed: {explained(error)} They are "
+                "given a Trajectory and return numbers, by jax.numpy."
+            ) from None
+
+    def values(self, y: np.ndarray) -> dict[str, np.ndarray]:
+        """Parameters by name."""
+        return named(self.known, y * self._scale)
+
+    def at(self, y: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """The cost and each of the constraints, and their Jacobians."""
+        key = np.asarray(y, dtype=float).tobytes()
+        if self._last[0] != key:
+            given = self._leaves, self._state, self._times, self._steps
+            seen, slopes = self._program(self.values(y), *given)
+            rows = [np.ravel(np.asarray(x)) for x in seen]
+            matrices = [
+                np.concatenate(
+                    [np.reshape(part[name], (x.size, -1)) for name in self.known], axis=1
+                )
+                * self._scale
+                for x, part in zip(rows, slopes, strict=True)
+            ]
+            self.runs += 1
+            self._last = key, (rows, matrices)
+        return self._last[1]
+
+    def check_begin(self) -> None:
+        """Refuse what cannot be computed, or does not come to its end at the beginning."""
+        rows, matrices = self.at(self.begin)
+        if rows[0].size != 1:
+            raise ValueError(
+                f"{_OWNER}: cost returns {rows[0].size} numbers. It must return one, such as their "
+                "sum."
+            )
+        if not all(np.all(np.isfinite(x)) for x in (*rows, *matrices)):
+            raise ValueError(
+                f"{_OWNER}: the run with the parameters that the system has does not come to its "
+                "end, or its cost or constraints are not finite. Begin with others, or take "
+                "smaller steps."
+            )
+        for name, x, pair in zip(self._asked.names, rows[1:], self._asked.limits, strict=True):
+            if any(np.size(limit) not in (1, x.size) for limit in pair):
+                raise ValueError(
+                    f"{_OWNER}: constraints[{name!r}] returns {x.size} numbers, but its limits are "
+                    f"{listed(str(np.size(limit)) for limit in pair)}. Give one for all, or for "
+                    "each."
+                )
+        self.first = float(rows[0][0])
+        self._unit = abs(self.first) or 1.0
+        self._best = self.first
+
+    def cost(self, y: np.ndarray) -> tuple[float, np.ndarray]:
+        """The cost and its gradient; far above all others for a run that fails."""
+        rows, matrices = self.at(y)
+        if not (np.all(np.isfinite(rows[0])) and np.all(np.isfinite(matrices[0]))):
+            return 1e6 * (1.0 + abs(self._best) / self._unit), np.zeros_like(y)
+        self._best = min(self._best, float(rows[0][0]))
+        return float(rows[0][0]) / self._unit, matrices[0][0] / self._unit
+
+    def scipy_constraints(self) -> list[dict[str, Any]]:
+        """As SLSQP wants them: equations, and what may not be negative."""
+        out = []
+        for k, (low, high) in enumerate(self._asked.limits, start=1):
+            shape = self.at(self.begin)[0][k].shape
+            low, high = (np.broadcast_to(np.ravel(x), shape) for x in (low, high))
+            equal = low == high
+            for kind, which, side, sign in (
+                ("eq", equal, low, 1.0),
+                ("ineq", ~equal & np.isfinite(low), low, 1.0),
+                ("ineq", ~equal & np.isfinite(high), high, -1.0),
+            ):
+                if which.any():
+                    out.append(self._one_sided(kind, k, which, side, sign))
+        return out
+
+    def _one_sided(
+        self, kind: str, k: int, which: np.ndarray, side: np.ndarray, sign: float
+    ) -> dict[str, Any]:
+        def value(y: np.ndarray) -> np.ndarray:
+            return np.nan_to_num(sign * (self.at(y)[0][k] - side)[which], nan=-1e6)
+
+        def slope(y: np.ndarray) -> np.ndarray:
+            return np.nan_to_num(sign * self.at(y)[1][k][which])
+
+        return {"type": kind, "fun": value, "jac": slope}
+
+    def result(self, found: Any) -> Optimum:
+        """The best parameters."""
+        y = np.clip(found.x, *self.limits)
+        rows, _ = self.at(y)
+        held = dict(zip(self._asked.names, rows[1:], strict=True))
+        off = [0.0]
+        for x, (low, high) in zip(rows[1:], self._asked.limits, strict=True):
+            beyond = np.maximum(np.ravel(low) - x, x - np.ravel(high))
+            off.append(float(np.max(beyond, initial=0.0)))
+        values = self.values(y)
+        moved = {name: x for name, x in values.items() if name not in ("q", "v")}
+        cost, message = float(rows[0][0]), str(found.message).strip().rstrip(".").capitalize()
+        if kept := [name for name, x in self._at_bounds(y).items() if x]:
+            message += f"; at a bound: {listed(kept)}"
+        return Optimum(
+            values=values,
+            cost=cost,
+            begin=self.first,
+            constraints=held,
+            violation=max(off),
+            success=bool(found.success) and np.isfinite(cost) and max(off) < _MET,
+            message=message,
+            runs=self.runs,
+            system=self._system.with_parameters(moved) if moved else self._system,
+        )
+
+    def _at_bounds(self, y: np.ndarray) -> dict[str, bool]:
+        low, high = self.limits
+        near = (y - low < 1e-9) | (high - y < 1e-9)
+        return {name: bool(np.any(x)) for name, x in named(self.known, near).items()}
+
+
+def _seen(
+    functions: Any,
+    rest: Hashable,
+    adjoint: str,
+    values: Any,
+    leaves: Any,
+    state: Any,
+    times: Any,
+    numbers: Any,
+) -> tuple[Any, ...]:
+    """The functions of the motion with these values."""
+    system, method = Parts.joined(leaves, rest)
+    moved = {name: x for name, x in values.items() if name not in ("q", "v")}
+    if moved:
+        system = system.with_parameters(moved)
+    start = values.get("q", state[0]), values.get("v", state[1])
+    motion = trajectory(system, start, times, **numbers, **method, adjoint=adjoint)
+    return tuple(jnp.asarray(_called(f, motion, system), dtype=float) for f in functions)
+
+
+@lru_cache(maxsize=64)
+def _program(functions: Any, reverse: bool, rest: Hashable) -> Any:
+    """The functions of the motion and their derivatives by name, as one compiled function."""
+    value = partial(_seen, functions, rest, "reverse" if reverse else "forward")
+    slopes_of = jax.jacrev if reverse else jax.jacfwd
+
+    def twice(*given: Any) -> Any:
+        seen = value(*given)
+        return seen, seen
+
+    def both(values: Any, *given: Any) -> Any:
+        slopes, seen = slopes_of(twice, has_aux=True)(values, *given)
+        return seen, slopes
+
+    return native(both)

@@ -1,0 +1,82 @@
+"""What searches over named parameters share: their values as one vector, and bounds of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .._messages import listed, shown
+from ..start.consistent import Start
+from ..system.base import System
+
+
+def known_values(
+    owner: str, system: System, start: Any, names: tuple[str, ...]
+) -> dict[str, np.ndarray]:
+    """The values that a search begins with; ``"q"`` and ``"v"`` are the start."""
+    known: dict[str, Any] = dict(system.parameters())
+    q, v = (start.q, start.v) if isinstance(start, Start) else start
+    known.update(q=q, v=v)
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise KeyError(
+            f"{owner}: parameters={shown(list(names))} names "
+            f"{listed(map(shown, unknown)) or 'nothing'}; there are {listed(known)}."
+        )
+    return {name: np.asarray(known[name], dtype=float) for name in names}
+
+
+def named(known: Mapping[str, np.ndarray], x: np.ndarray) -> dict[str, np.ndarray]:
+    """The entries of a vector by name, in the shapes of those known."""
+    ends = np.cumsum([0, *(value.size for value in known.values())])
+    return {
+        name: x[a:b].reshape(known[name].shape)
+        for name, a, b in zip(known, ends[:-1], ends[1:], strict=True)
+    }
+
+
+def limits_of(
+    owner: str,
+    bounds: Any,
+    names: tuple[str, ...],
+    known: Mapping[str, np.ndarray],
+    scale: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The bounds of all entries, in units of `scale`."""
+    bounds = {} if bounds is None else bounds
+    if not isinstance(bounds, Mapping) or set(bounds) - set(names):
+        raise ValueError(
+            f"{owner}: bounds={shown(bounds)} must be a dictionary of (least, most) for some of "
+            f"{listed(names)}."
+        )
+    sides: list[list[np.ndarray]] = [[], []]
+    for name in names:
+        given = bounds.get(name, (-np.inf, np.inf))
+        try:
+            pair = [np.broadcast_to(np.asarray(x, dtype=float), known[name].shape) for x in given]
+            good = len(pair) == 2 and bool(np.all(pair[0] < pair[1]))
+        except (TypeError, ValueError):
+            good, pair = False, []
+        if not good:
+            raise ValueError(
+                f"{owner}: bounds[{name!r}]={shown(given)} must be (least, most), the first below "
+                "the second."
+            )
+        for side, x in zip(sides, pair, strict=True):
+            side.append(np.ravel(x))
+    low, high = (np.concatenate(side) / scale for side in sides)
+    return low, high
+
+
+def entries(names: tuple[str, ...], known: Mapping[str, np.ndarray]) -> list[str]:
+    """A name for each entry."""
+    out = []
+    for name in names:
+        x = known[name]
+        if x.ndim == 0:
+            out.append(name)
+        else:
+            out += [f"{name}[{', '.join(map(str, i))}]" for i in np.ndindex(*x.shape)]
+    return out
