@@ -14,7 +14,7 @@ import pytest
 from jax import lax
 
 import holonax as hx
-from holonax.compiler import machine
+from holonax.compiler import cuda, lowering, machine, program
 from holonax.compiler.batched import Lanes
 from holonax.compiler.cuda import THREADS, NoGPU, driver, in_bank
 from holonax.compiler.operations import DTYPES, Unsupported
@@ -206,6 +206,43 @@ def test_ptx_is_made_without_a_gpu():
     settled = lanes.kernel(np.ones(3), np.ones(3), THREADS, 1)[0]
     assert "rsqrt" in settled and "rcp" not in settled
     assert "ld.const" in ptx and "ld.const" not in settled
+
+
+@pytest.mark.parametrize(
+    ("local", "registers", "texts"), [(0, 160, 1), (0, 255, 1), (760, 255, 1), (12088, 32, 2)]
+)
+def test_a_program_without_room_in_registers_has_all_of_them(monkeypatch, local, registers, texts):
+    loaded = []
+
+    class Pretended:
+        def current(self):
+            pass
+
+        def __call__(self, name, *args):
+            if name == "cuModuleLoadDataEx":
+                loaded.append(args[1].decode())
+            if name == "cuFuncGetAttribute":
+                args[0]._obj.value = {3: local, 4: registers}[args[1]]
+
+    monkeypatch.setattr(cuda, "driver", Pretended)
+    cuda.Kernel(".entry program()\n.maxntid 128\n{}")
+    assert len(loaded) == texts and ".maxnreg" not in loaded[0]
+    assert texts == 1 or ".maxnreg 255\n.maxntid 128" in loaded[1]
+
+
+def test_a_long_program_keeps_its_loops(monkeypatch):
+    def f(_, x):
+        return lax.fori_loop(0, 8, lambda k, y: y + jnp.sin(y) * k, x)
+
+    closed = jax.make_jaxpr(f)((), 1.0)
+    short, _ = written_in_threads(closed, [0])
+    monkeypatch.setattr(program, "LONG", 10)
+    monkeypatch.setattr(lowering, "UNROLLED", 10)
+    long, layout = written_in_threads(closed, [0])
+    # the first time, the sine is multiplied by zero
+    assert short.count("call { double") == 7 and long.count("call { double") == 1
+    (found,) = on_the_host(long, layout, (), (np.array([0.3]),))
+    np.testing.assert_allclose(found, f((), 0.3), rtol=1e-12)
 
 
 def test_what_a_gpu_does_not_know_is_said():
