@@ -23,7 +23,7 @@ CHAPTERS = {
     "Linkages": "four_bar straight_line pantograph scissor_lift bricard",
     "Machines": (
         "slider_crank scotch_yoke quick_return cam planetary_gear universal_joint screw_press "
-        "governor stewart_platform quarter_car"
+        "governor stewart_platform robot_arm quarter_car"
     ),
     "Thrown, rolled, spun": (
         "bouncing_ball trebuchet sleigh rolling_coin tennis_racket gyroscope cantilever rotor"

@@ -39,7 +39,7 @@ def pen(motion, system):
 
 
 def off_line(motion, system):
-    """The mean square of the distance from where the pen should be; across the line it counts more."""
+    """The mean square of the distance from where the pen should be; across the line it is worse."""
     off = (pen(motion, system) - LINE) * jnp.array([1.0, 4.0]) / 0.4
     return jnp.mean(jnp.sum(off**2, axis=1))
 
@@ -77,15 +77,13 @@ def draw(system, start, best, way):
     )
     axes.plot(*way.T, color="tab:blue", label="found")
     axes.plot(*LINE.T, ".k", label="wanted")
-    result = hx.simulate(
-        best.system, hx.consistent(best.system, start.q), 0.2, dt=1 / 192
-    )
+    result = hx.simulate(best.system, hx.consistent(best.system, start.q), 0.2, dt=1 / 192)
     points = bars(result, best.values)
     for bar in points:
         axes.plot(*np.array(bar).T, "o-", color="0.4", lw=2.5, ms=5, zorder=0)
     axes.set(aspect="equal", xlabel="x [m]", ylabel="y [m]")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="lower left")
+    axes.legend(frameon=False, loc="lower right")
     Path("out").mkdir(exist_ok=True)
     figure.savefig("out/coupler_path.png", dpi=110)
 

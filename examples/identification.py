@@ -50,7 +50,7 @@ def main(t_end: float = 2.0, rate: float = 100.0):
         *(guess, start, times, measured),
         parameters=[*TRUTH],
         observe=observe,
-        bounds={name: (0.01, 10.0) for name in TRUTH},
+        bounds=dict.fromkeys(TRUTH, (0.01, 10.0)),
         sigma=NOISE,
         dt=2e-3,
     )

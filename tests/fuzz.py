@@ -422,7 +422,7 @@ RECORDS = {
     *("Start", "Result", "Energy", "Occurrence", "Progress", "Diagnosis", "Method", "Body"),
     *("Equilibrium", "Linearization", "Modes", "Motion", "ActuatorForces", "Convergence"),
     *("StabilityRegion", "Floquet", "Trajectory", "Vec2", "Vec3", "ModelFile", "FileError"),
-    *("Ensemble", "Band", "Reduction", "Fit", "SavedResult", "Sweep", "Points", "Optimum"),
+    *("Ensemble", "Band", "Reduction", "Fit", "SavedResult", "Sweep", "SweepPoints", "Optimum"),
 }
 # What takes minutes where its arguments are good.
 ALWAYS_SPOILT = {"reproduce": "name", "n_four_bar": "n"}

@@ -334,6 +334,7 @@ def test_what_cannot_be_shown(planar):
         (model, {"t_end": 1.0, "sliders": {"cranc.mass": (0, 1)}}, "no parameter 'cranc.mass'"),
         (model, {"t_end": 1.0, "sliders": {"crank.mass": 3}}, "give a pair"),
         (model, {"t_end": 1.0, "sliders": {"crank.mass": (2, 3)}}, "must lie between"),
+        (model, {"t_end": 1.0, "sliders": 3}, "sliders=3 is not a dictionary"),
         (planar, {"port": 1.5}, "port=1.5"),
     ):
         with pytest.raises((ValueError, TypeError), match=f"^show: .*{words}"):

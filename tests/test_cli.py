@@ -394,6 +394,8 @@ def test_without_typer_one_sentence_says_what_to_install():
 
 def test_the_page_on_the_command_line_runs_as_it_stands(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("webbrowser.open", lambda url: True)
+    monkeypatch.setattr("holonax.view.browser.server.Viewer.wait", lambda self: self.close())
     page = (SOURCE.parent / "docs" / "command-line.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```sh\n(.*?)```", page, flags=re.DOTALL)
     readme = (SOURCE.parent / "README.md").read_text(encoding="utf-8")

@@ -17,7 +17,20 @@ from references import SAMPLES, Samples, integrate, minimal, observed_order, rms
 matplotlib.use("Agg")
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
-SETTINGS = {"demo": {"t_end": 0.5}, "formulations": {"t_end": 2.0}, "events": {}}
+SETTINGS = {
+    "demo": {"t_end": 0.5},
+    "formulations": {"t_end": 2.0},
+    "events": {},
+    "identification": {},
+    "coupler_path": {},
+    "swing_up": {},
+}
+SEARCHES = ("identification", "coupler_path", "swing_up")  # many runs with their derivatives
+PICTURES = {
+    "demo": ("demo.png", "demo.gif"),
+    "events": ("events.png",),
+    **{name: (f"{name}.png",) for name in SEARCHES},
+}
 
 
 def main_of(name):
@@ -32,11 +45,14 @@ def test_every_example_is_run_here():
     assert {path.stem for path in EXAMPLES.glob("*.py")} == set(SETTINGS)
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(x, marks=pytest.mark.slow) if x in SEARCHES else x for x in SETTINGS],
+)
 def test_example_passes_its_own_checks(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     main_of(name)(**SETTINGS[name])
-    for picture in {"demo": ("demo.png", "demo.gif"), "events": ("events.png",)}.get(name, ()):
+    for picture in PICTURES.get(name, ()):
         assert (tmp_path / "out" / picture).stat().st_size > 10_000
 
 

@@ -28,7 +28,7 @@ LAYERS = {
     "many": "compiler system model formulation integrator start run",
     "study": "system problem formulation integrator start result run analysis",
     "examples": "system model start",
-    "view": "system result",
+    "view": "system result many",
     "io": "holonax system model study",
     "papers": "holonax",
     "cli": "holonax examples papers study",

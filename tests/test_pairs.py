@@ -6,7 +6,7 @@ product is marked slow.
 """
 
 import math
-from functools import cache
+from functools import cache, partial
 from typing import ClassVar
 
 import numpy as np
@@ -17,6 +17,21 @@ import holonax as hx
 from holonax import examples
 from holonax.formulation.dae import DaeFormulation
 
+
+def two_links(road):
+    """A planar double pendulum with a stiff spring, whose equations are solved by this road."""
+    model = hx.Model(gravity=(0.0, -9.81))
+    previous = model.ground
+    for i in range(2):
+        body = model.planar_body(f"link{i}", hx.rod(0.5, mass=1.0), position=(0.5 * i + 0.25, 0.0))
+        model.revolute(f"hinge{i}", previous, body, at=(0.5 * i, 0.0))
+        previous = body
+    model.torsion_spring("spring", "link0", "link1", stiffness=20.0, damping=0.2)
+    return model.build(solver=road)
+
+
+ROADS = ("auto", "block", "dense")
+
 # How each mechanism is made, its end time [s], and a step [s] at which methods of order 2 are in
 # their asymptotic range.
 MECHANISMS = {
@@ -26,6 +41,7 @@ MECHANISMS = {
     "three_link_pendulum": (examples.three_link_pendulum, 0.4, 4e-3),
     "andrews": (examples.andrews, 0.005, 2e-5),
 }
+ROAD_MECHANISMS = {f"{road} links": (partial(two_links, road), 0.4, 4e-3) for road in ROADS}
 METHODS = hx.methods()
 QUANTITIES = ("q", "v", "lam", "g", "g'")
 SAMPLES = 10  # errors are taken at this many times of a run
@@ -34,14 +50,14 @@ REFINEMENTS = 6
 
 @cache
 def problem(name):
-    make, t_end, _ = MECHANISMS[name]
+    make, t_end, _ = (MECHANISMS | ROAD_MECHANISMS)[name]
     return *make(), t_end
 
 
 @cache
 def reference(name, soft=False):
     """An exact run; joints of `Penalty` give way, so it has a motion of its own."""
-    _, t_end, dt = MECHANISMS[name]
+    _, t_end, dt = (MECHANISMS | ROAD_MECHANISMS)[name]
     formulation = hx.Penalty() if soft else hx.PostStabilized("both", passes=2)
     return run(problem(name), formulation, hx.Dop853(), math.ceil(8 * t_end / dt / SAMPLES))
 
@@ -95,7 +111,7 @@ def check(method, name):
     exact = reference(name, soft=isinstance(method.formulation, hx.Penalty))
     declared = np.array([*method.orders, *method.drift])
     floor = rounding(exact[0])
-    t_end, dt = MECHANISMS[name][1:]
+    t_end, dt = (MECHANISMS | ROAD_MECHANISMS)[name][1:]
     h = dt * {1: 0.25, 2: 1.0, 3: 1.0, 4: 1.0, 5: 1.5}.get(method.orders[0], 3.0)
     if method.formulation.kind == "index3":  # rounding of its multipliers grows with h^-2
         h = 2 * h
@@ -137,6 +153,26 @@ def cross_section():
 @pytest.mark.parametrize("method", cross_section(), ids=label)
 def test_declared_order_on_the_slider_crank(method):
     check(method, "slider_crank")
+
+
+def solved_by_structure():
+    """A method of each implicit integrator and level of constraints that the system's solver takes;
+    all but one are slow."""
+    quick = ("Index3-GeneralizedAlpha",)
+    found = {}
+    for method in METHODS:
+        if method.integrator.solves_equations and method.formulation.step_level:
+            found.setdefault((type(method.integrator), method.formulation.step_level), method)
+    return [
+        pytest.param(x, id=label(x), marks=() if label(x) in quick else pytest.mark.slow)
+        for x in found.values()
+    ]
+
+
+@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize("method", solved_by_structure())
+def test_declared_order_on_every_road(method, road):
+    check(method, f"{road} links")
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """The solver of the linear equations of implicit steps: its levels, its roads, and its cost."""
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +16,7 @@ from holonax.run.auto import fastest_rates, linearised
 from mechanisms import spherical_chain
 
 
+@cache
 def links(count, *, stiffness=0.0, solver="auto"):
     """A chain of planar links, with damped springs in its hinges if they have a stiffness."""
     model = hx.Model(gravity=(0.0, -9.81))

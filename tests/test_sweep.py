@@ -152,7 +152,7 @@ print(found.complete)
 
 
 def test_a_killed_sweep_goes_on(tmp_path):
-    """kill -9 in the middle: what was written is there, and only the block under way is repeated."""
+    """kill -9 in the middle: what was written is there, only the block under way is repeated."""
     command = [sys.executable, "-c", KILLED]
     with subprocess.Popen(command, cwd=tmp_path) as process:
         wanted = tmp_path / "grown" / "code" / "5"

@@ -10,6 +10,7 @@ import pytest
 import holonax as hx
 from holonax.result.resampling import refined
 from holonax.view.animate import MAX_FRAMES
+from holonax.view.inline import _Pose
 from holonax.view.scene import draw
 from holonax.view.skeleton import skeleton
 
@@ -194,6 +195,18 @@ def test_a_ring_gear_that_is_the_ground_is_drawn(tmp_path):
     model.gear("ring", "ground", "planet", carrier="arm", teeth=(60, 20), internal=True)
     path = hx.view.snapshot(model.simulate(0.1, dt=0.05), tmp_path / "a.png")
     assert path.stat().st_size > 1000
+
+
+def test_a_beam_is_a_line_and_not_a_row_of_balls():
+    section = hx.Section.rectangle(0.1, 0.1, E=4e6, G=1e6, density=300.0)
+    model = hx.Model()
+    model.beam("bar", (0, 0, 0), (1, 0, 0), section=section, up=(0, 0, 1), elements=2)
+    model.fixed("root", "ground", "bar.start")
+    system, start = model.build()
+    pose = _Pose(system, start.q[None], start.v[None])
+    picture = skeleton(pose, np.array([0]), {"tip": ("bar.end", (0.0, 0.0, 0.0))})
+    assert not picture.solids and picture.rods.shape[1] >= 2
+    np.testing.assert_allclose(picture.traces["tip"], [[1.0, 0.0, 0.0]])
 
 
 def test_a_model_shows_itself_in_a_notebook():

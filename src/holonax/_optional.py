@@ -12,6 +12,7 @@ _EXTRAS = {
     "sympy": ("Reading expressions of SymPy", "symbols"),
     "distributed": ("A sweep on a cluster", "cluster"),
     "pythonfmu": ("Writing an FMU", "fmu"),
+    "pythonfmu3": ("Writing an FMU of version 3", "fmu"),
     "imageio_ffmpeg": ("Writing a video", "video"),
 }
 _DRAWING = ("Drawing", "plot")

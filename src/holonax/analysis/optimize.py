@@ -28,13 +28,13 @@ from .._numbers import array, count, finite_number
 from .._parts import Parts
 from ..compiler import native
 from ..run.gradients import room_for
-from ..run.trajectory import checked_start, trajectory
+from ..run.trajectory import Adjoint, checked_start, trajectory
 from ..start.consistent import Start
 from ..system.base import System, check_system
 from .search import known_values, limits_of, named
 
 _OWNER = "optimize"
-_ADJOINT = 3  # runs that an adjoint costs
+_ADJOINT = 3  # tangents that take as long as an adjoint
 _MET = 1e-6  # how well constraints are met at the end of a good search
 
 
@@ -124,7 +124,7 @@ def optimize(
         search.begin,
         jac=True,
         method=kind,
-        bounds=Bounds(*search.limits),
+        bounds=Bounds(*search.limits),  # pyright: ignore[reportArgumentType]
         constraints=search.scipy_constraints(),
         tol=tol,
         options={"maxiter": most},
@@ -231,13 +231,14 @@ class _Search:
         rows = sum(int(np.prod(x.shape, dtype=int)) for x in seen)
         reverse = self.begin.size > _ADJOINT * rows
         self._program = _program(functions, reverse, parts.rest)
+        self._shapes = [x.shape for x in seen]
 
     @contextmanager
     def _explained(self) -> Any:
         """Errors of the user's functions in our words."""
         try:
             yield
-        except (jax.errors.JAXTypeError, TypeError, IndexError, ValueError) as error:
+        except Exception as error:
             if str(error).startswith((f"{_OWNER}:", "trajectory:")):
                 raise
             raise ValueError(
@@ -254,7 +255,7 @@ class _Search:
         key = np.asarray(y, dtype=float).tobytes()
         if self._last[0] != key:
             given = self._leaves, self._state, self._times, self._steps
-            seen, slopes = self._program(self.values(y), *given)
+            seen, slopes = self._program(self._shapes, self.values(y), *given)
             rows = [np.ravel(np.asarray(x)) for x in seen]
             matrices = [
                 np.concatenate(
@@ -362,7 +363,7 @@ class _Search:
 def _seen(
     functions: Any,
     rest: Hashable,
-    adjoint: str,
+    adjoint: Adjoint,
     values: Any,
     leaves: Any,
     state: Any,
@@ -381,16 +382,47 @@ def _seen(
 
 @lru_cache(maxsize=64)
 def _program(functions: Any, reverse: bool, rest: Hashable) -> Any:
-    """The functions of the motion and their derivatives by name, as one compiled function."""
-    value = partial(_seen, functions, rest, "reverse" if reverse else "forward")
-    slopes_of = jax.jacrev if reverse else jax.jacfwd
+    """The functions of the motion and their derivatives by name, as a compiled function."""
+    return _by_adjoints(functions, rest) if reverse else _by_tangents(functions, rest)
+
+
+def _by_tangents(functions: Any, rest: Hashable) -> Any:
+    """One run that all parameters' tangents follow."""
+    value = partial(_seen, functions, rest, "forward")
 
     def twice(*given: Any) -> Any:
         seen = value(*given)
         return seen, seen
 
     def both(values: Any, *given: Any) -> Any:
-        slopes, seen = slopes_of(twice, has_aux=True)(values, *given)
+        slopes, seen = jax.jacfwd(twice, has_aux=True)(values, *given)
         return seen, slopes
 
-    return native(both)
+    program = native(both)
+    return lambda shapes, *given: program(*given)
+
+
+def _by_adjoints(functions: Any, rest: Hashable) -> Any:
+    """A run and its adjoint for each number, by one program: the gradient of a weighted sum."""
+    value = partial(_seen, functions, rest, "reverse")
+
+    def weighted(values: Any, weights: Any, *given: Any) -> Any:
+        seen = value(values, *given)
+        total = sum(jnp.sum(w * x) for w, x in zip(weights, seen, strict=True))
+        return total, seen
+
+    program = native(jax.value_and_grad(weighted, has_aux=True))
+
+    def both(shapes: Any, values: Any, *given: Any) -> Any:
+        seen, slopes = None, []
+        for k, shape in enumerate(shapes):
+            rows = []
+            for at in np.ndindex(*shape):
+                weights = [np.zeros(x) for x in shapes]
+                weights[k][at] = 1.0
+                (_, seen), gradient = program(values, tuple(weights), *given)
+                rows.append({name: np.asarray(x) for name, x in gradient.items()})
+            slopes.append({name: np.stack([row[name] for row in rows]) for name in values})
+        return seen, slopes
+
+    return both

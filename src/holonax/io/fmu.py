@@ -1,4 +1,4 @@
-"""A model for other simulators: an FMU for co-simulation (FMI 2.0)."""
+"""A model for other simulators: an FMU for co-simulation (FMI 2.0 or 3.0)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from .._arguments import checked_call, folder, names
+from .._arguments import checked_call, choice, folder, names
 from .._messages import listed, shown, unknown_name
 from .._optional import require
 from .._places import NumberPlace, places
@@ -20,6 +20,8 @@ from ..model.model import Model
 from .model_file import model_text
 
 _OWNER = "export_fmu"
+# The library that writes each version, and the script that it puts into the unit.
+_VERSIONS = {"2.0": ("pythonfmu", "fmu_slave.py"), "3.0": ("pythonfmu3", "fmu3_slave.py")}
 
 
 @checked_call
@@ -34,13 +36,14 @@ def export_fmu(
     rtol: float = 1e-6,
     build: Mapping[str, Any] | None = None,
     description: str = "",
+    fmi: Literal["2.0", "3.0"] = "2.0",
 ) -> Path:
-    """Write a model as a unit for co-simulation, FMI 2.0, to `path` (.fmu), and return that path.
+    """Write a model as a unit for co-simulation to `path` (.fmu), and return that path.
 
     The importing tool takes steps; within each, the motion is integrated with steps of its own,
     equal ones of `dt` [s] at most or by their error, `rtol`. The unit holds the model, and runs it
-    in a Python that has holonax and pythonfmu: on Linux and Windows the one that the importing
-    tool finds.
+    in a Python that has holonax: on Linux and Windows the one that the importing tool finds.
+    Writing it needs pythonfmu, for FMI 3.0 pythonfmu3.
 
     **Arguments:**
 
@@ -50,10 +53,12 @@ def export_fmu(
     - `parameters`: those that it may change before the start: ``"crank.mass"``.
     - `build`: what `Model.build` is given, ``{"hold": ["crank"]}``.
     - `description`: a line about it.
+    - `fmi`: the version of the standard.
 
     A model with Python functions in it cannot be written; expressions do the same.
     """
-    builder = require("pythonfmu.builder").FmuBuilder
+    module, slave = _VERSIONS[choice(_OWNER, "fmi", fmi, tuple(_VERSIONS))]
+    builder = require(f"{module}.builder").FmuBuilder
     target = folder(_OWNER, "path", path)
     if not isinstance(model, Model):
         raise TypeError(f"{_OWNER}: {shown(model)} is not a Model. Give one.")
@@ -83,11 +88,11 @@ def export_fmu(
     }
     with tempfile.TemporaryDirectory() as scratch:
         where = Path(scratch)
-        script = files(__name__.rpartition(".")[0]).joinpath("fmu_slave.py")
+        script = files(__name__.rpartition(".")[0]).joinpath(slave)
         text = script.read_text(encoding="utf-8")
         # the class gives the unit its name
         main = where / f"{target.stem}.py"
-        main.write_text(text.replace("class HolonaxModel(", f"class {target.stem}("), "utf-8")
+        main.write_text(re.sub(r"class HolonaxModel3?\(", f"class {target.stem}(", text), "utf-8")
         parts = {"model.json": model_text(model, ".json"), "unit.json": json.dumps(said)}
         for name, content in parts.items():
             (where / name).write_text(content, encoding="utf-8")

@@ -2,7 +2,7 @@
 
 from .launch import ensemble
 from .outcomes import Band, Ensemble
-from .points import Points, grid, latin_hypercube, samples, sobol
+from .points import SweepPoints, grid, latin_hypercube, samples, sobol
 from .reductions import Bands, FirstPassage, Fold, Largest, Last, Mean, Reduction, Smallest
 from .sweeping import sweep
 from .swept import Sweep, open_sweep
@@ -16,7 +16,7 @@ __all__ = [
     "Largest",
     "Last",
     "Mean",
-    "Points",
+    "SweepPoints",
     "Reduction",
     "Smallest",
     "Sweep",

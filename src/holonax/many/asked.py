@@ -186,7 +186,7 @@ def checked_reductions(system: System, typical: Any, reduce: Any, t: float) -> d
 
 def checked_events(system: System, typical: Any, events: Any, t: float) -> tuple[Event, ...]:
     """Events that end a run; others are refused."""
-    given = check_events(system, float(t), *typical, as_events(OWNER, events))
+    given = check_events(system, float(t), typical[0], typical[1], as_events(OWNER, events))
     for event in given:
         owner = f"{OWNER}: the event {event.name!r}"
         if event.change is not None or event.engage or event.release:

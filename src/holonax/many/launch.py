@@ -74,8 +74,8 @@ def ensemble(
     - `formulation`, `integrator`: as those of `simulate`.
     - `reduce`: what to observe of each run, by names of your own: `Largest`, `Smallest`, `Mean`,
       `FirstPassage`, `Fold` of `hx.many`; and of all runs at the times: `Bands`.
-    - `events`: one or several `Event` with ``terminal=True``: each run ends at the first of its own,
-      located as in `simulate`; `ended` is its time and `event` its name.
+    - `events`: one or several `Event` with ``terminal=True``: each run ends at the first of its
+      own, located as in `simulate`; `ended` is its time and `event` its name.
     - `max_steps`: a run that needs more fails.
     - `device`: ``"gpu"`` for one of NVIDIA's; ``"auto"`` and ``"cpu"`` for this processor.
     - `threads`: by default as many as there are cores.
@@ -146,6 +146,8 @@ def _result(task: Task, found: Collected, road: str, stats: dict[str, Any]) -> E
         again=partial(_again, task),
         events=tuple(event.name for event in task.setup.events),
         stopped=arrays["event"],
+        names=tuple(task.setup.system.coordinate_names(task.typical[0].size)),
+        grid=task.grid,
     )
 
 

@@ -224,7 +224,8 @@ def _sides(setup: Setup, moving: Moving, t: Any, q: Any, v: Any) -> Array:
 def _begun(
     setup: Setup, shared: Shared, piece: Any, t: Any, q: Any, v: Any, sides: Any
 ) -> LoopState:
-    loop = Loop(setup, _settings(shared, *piece, sides))
+    knots, window = piece
+    loop = Loop(setup, _settings(shared, knots, window, sides))
     state = begun(loop, setup, jnp.asarray(t), q, v)
     # the same types as after a step, as a loop needs them
     return jax.tree.map(lambda x: jnp.asarray(x), state)

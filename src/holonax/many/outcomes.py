@@ -73,13 +73,14 @@ class Ensemble:
     """The runs of an ensemble, with a first axis for these.
 
     - `t`: the times (n,) that were asked for; without such, when each run ended (runs,).
-    - `q`, `v`: states (runs, n, ...) at these, NaN after a failure or an event; or at the end of each run
-      (runs, ...), the last good state of one that failed. None with ``save="none"``.
+    - `q`, `v`: states (runs, n, ...) at these, NaN after a failure or an event; or at the end of
+      each run (runs, ...), the last good state of one that failed. None with ``save="none"``.
     - `success` (runs,); `reason` (runs,), a sentence for each, empty for a success.
     - `event` (runs,): the name of the event that ended each; empty where none did.
     - `ended` (runs,): the time that each has come to; `steps` and `rejected` (runs,) its steps.
     - `drift` (runs, 2): the largest residuals of position and velocity constraints at its end.
     - `reduced`: by the names given as `reduce`, an array (runs, ...) or a `Band` over the runs.
+    - `names`: of the coordinates; `grid`: the times that were asked for.
     - `road`: how they were computed; `stats`: steps, seconds and the like.
     """
 
@@ -100,6 +101,8 @@ class Ensemble:
     again: Any = None
     events: tuple[str, ...] = ()
     stopped: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    names: tuple[str, ...] = ()
+    grid: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def __len__(self) -> int:
         return len(self.code)

@@ -19,7 +19,7 @@ RUN = "run"  # the dimension of samples
 
 
 @dataclass(frozen=True)
-class Points:
+class SweepPoints:
     """Where a sweep runs: `dims` are its dimensions by name with their sizes.
 
     `values` are the coordinates by name: a grid has one along each of its dimensions, samples have
@@ -82,7 +82,7 @@ def _named(owner: str, name: str, given: Any) -> dict[str, Any]:
 
 
 @checked_call
-def grid(values: Mapping[str, Any]) -> Points:
+def grid(values: Mapping[str, Any]) -> SweepPoints:
     """All combinations of the values of some parameters.
 
     ```python
@@ -97,12 +97,12 @@ def grid(values: Mapping[str, Any]) -> Points:
                 f"grid: values[{name!r}]={shown(x)} has no values, or equal ones. Give different "
                 "values, one or more."
             )
-    return Points({name: x.size for name, x in found.items()}, found)
+    return SweepPoints({name: x.size for name, x in found.items()}, found)
 
 
 @checked_call
-def samples(values: Mapping[str, Any]) -> Points:
-    """Points of your own: arrays with one row for each run, by the names of parameters."""
+def samples(values: Mapping[str, Any]) -> SweepPoints:
+    """SweepPoints of your own: arrays with one row for each run, by the names of parameters."""
     found = {
         name: np.atleast_1d(array("samples", f"values[{name!r}]", x))
         for name, x in _named("samples", "values", values).items()
@@ -111,11 +111,11 @@ def samples(values: Mapping[str, Any]) -> Points:
     if len(set(sizes.values())) > 1 or not all(sizes.values()):
         said = listed(f"{name} has {n}" for name, n in sizes.items())
         raise ValueError(f"samples: the numbers of rows do not agree, or are 0: {said}.")
-    return Points({RUN: next(iter(sizes.values()))}, found)
+    return SweepPoints({RUN: next(iter(sizes.values()))}, found)
 
 
 @checked_call
-def latin_hypercube(ranges: Mapping[str, Any], n: int, *, seed: int = 0) -> Points:
+def latin_hypercube(ranges: Mapping[str, Any], n: int, *, seed: int = 0) -> SweepPoints:
     """`n` samples, of which each of n equal slices of every parameter has one (McKay, Beckman and
     Conover, 1979).
 
@@ -127,12 +127,14 @@ def latin_hypercube(ranges: Mapping[str, Any], n: int, *, seed: int = 0) -> Poin
     owner = "latin_hypercube"
     ranges, n = _named(owner, "ranges", ranges), count(owner, "n", n)
     seed = count(owner, "seed", seed, least=0)
-    unit = qmc.LatinHypercube(len(ranges), seed=np.random.default_rng(seed)).random(n)
+    random = np.random.default_rng(seed)
+    design = qmc.LatinHypercube(len(ranges), seed=random)  # pyright: ignore[reportCallIssue]
+    unit = design.random(n)
     return _scaled(owner, ranges, unit)
 
 
 @checked_call
-def sobol(ranges: Mapping[str, Any], n: int, *, seed: int = 0) -> Points:
+def sobol(ranges: Mapping[str, Any], n: int, *, seed: int = 0) -> SweepPoints:
     """The first `n` points of Sobol's sequence, scrambled after Owen; powers of two fill the space
     most evenly.
 
@@ -144,14 +146,16 @@ def sobol(ranges: Mapping[str, Any], n: int, *, seed: int = 0) -> Points:
     owner = "sobol"
     ranges, n = _named(owner, "ranges", ranges), count(owner, "n", n)
     seed = count(owner, "seed", seed, least=0)
+    random = np.random.default_rng(seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of numbers that are no power of two
-        unit = qmc.Sobol(len(ranges), seed=np.random.default_rng(seed)).random(n)
+        design = qmc.Sobol(len(ranges), seed=random)  # pyright: ignore[reportCallIssue]
+        unit = design.random(n)
     return _scaled(owner, ranges, unit)
 
 
-def _scaled(owner: str, ranges: dict[str, Any], unit: np.ndarray) -> Points:
-    """Points of the unit cube as values of parameters."""
+def _scaled(owner: str, ranges: dict[str, Any], unit: np.ndarray) -> SweepPoints:
+    """SweepPoints of the unit cube as values of parameters."""
     out = {}
     for (name, given), x in zip(ranges.items(), unit.T, strict=True):
         if callable(getattr(given, "ppf", None)):

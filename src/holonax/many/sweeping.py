@@ -27,7 +27,7 @@ from ..system.base import System
 from .asked import reporter
 from .dataset import Dataset
 from .launch import ensemble
-from .points import Points, grid
+from .points import SweepPoints, grid
 from .reductions import Bands
 from .roads import RunsDone
 from .swept import DONE, Sweep
@@ -45,7 +45,7 @@ Named = dict[str, tuple[tuple[str, ...], np.ndarray]]
 @checked_call
 def sweep(
     what: Any,
-    over: Points | Mapping[str, Any],
+    over: SweepPoints | Mapping[str, Any],
     *,
     path: str | Path,
     batch: int | None = None,
@@ -84,7 +84,7 @@ def sweep(
     found["swing"]
     ```
     """
-    points = over if isinstance(over, Points) else grid(over)
+    points = over if isinstance(over, SweepPoints) else grid(over)
     work = _work_of(what, points, options)
     _check_names(points)
     dataset = Dataset(folder(_OWNER, "path", path))
@@ -134,7 +134,7 @@ def _refuse(error: Exception) -> None:
 class _Writer:
     """The dataset of a sweep: what is missing of it, and blocks to be added."""
 
-    def __init__(self, dataset: Dataset, points: Points, work: Any, batch: Any):
+    def __init__(self, dataset: Dataset, points: SweepPoints, work: Any, batch: Any):
         self.dataset, self.points = dataset, points
         self.written = False
         if batch is not None:
@@ -318,7 +318,7 @@ def _columns(name: str, x: Any) -> Named:
     return {name: (tuple(f"{name}.axis{k}" for k in range(x.ndim - 1)), x)}
 
 
-def _work_of(what: Any, points: Points, options: dict[str, Any]) -> Any:
+def _work_of(what: Any, points: SweepPoints, options: dict[str, Any]) -> Any:
     """What is computed at each point, checked."""
     if isinstance(what, Model):
         what = what.build()
@@ -375,7 +375,7 @@ def _parameters(system: System, values: dict[str, np.ndarray]) -> dict[str, np.n
     return out
 
 
-def _check_names(points: Points) -> None:
+def _check_names(points: SweepPoints) -> None:
     for name in points.values:
         if "/" in name or name.startswith(".") or name in _OURS or not name:
             raise ValueError(
@@ -383,7 +383,7 @@ def _check_names(points: Points) -> None:
             )
 
 
-def _digest(points: Points) -> str:
+def _digest(points: SweepPoints) -> str:
     digest = hashlib.sha256(repr(points.dims).encode())
     for name, x in points.values.items():
         digest.update(name.encode() + np.ascontiguousarray(x).tobytes())

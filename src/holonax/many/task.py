@@ -12,7 +12,15 @@ from .._parts import Parts
 from ..run.loop import Setup
 from ..system.base import System
 from ..system.clock import Clock
-from .asked import checked_events, checked_reductions, grid_of, known_start, pair_of, pieces_of, steps_of
+from .asked import (
+    checked_events,
+    checked_reductions,
+    grid_of,
+    known_start,
+    pair_of,
+    pieces_of,
+    steps_of,
+)
 from .batch import OWNER, Batch, checked_batch
 from .one_run import RunPlan, Shared
 from .reductions import Bands, Reduction

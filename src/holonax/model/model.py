@@ -182,10 +182,10 @@ class Model(AnalysisMethods):
         """For notebooks: a picture of the model as it is described, and its records."""
         from html import escape
 
-        from .. import view
+        from ..view.inline import inline_described
 
         drawn = bool(self._bodies)
-        picture = view.inline_described(self.system(), *self.start_vectors()) if drawn else ""
+        picture = inline_described(self.system(), *self.start_vectors()) if drawn else ""
         return f"{picture}<pre>{escape(repr(self))}</pre>"
 
     def add(self, item: Item) -> Item:

@@ -177,4 +177,3 @@ def _corner(block: Any) -> Any:
 
 def _matrix(A: Any) -> Any:
     return jnp.stack([jnp.stack([*column]) for column in (A.x, A.y, A.z)], axis=1)
-

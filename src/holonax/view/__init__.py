@@ -2,8 +2,9 @@
 
 from .animate import animate, snapshot
 from .browser import page, show
-from .inline import inline, inline_described
+from .ensemble_page import ensemble_page
+from .inline import inline
 from .panels import curves
 from .plot import plot
 
-__all__ = ["animate", "curves", "inline", "inline_described", "page", "plot", "show", "snapshot"]
+__all__ = ["animate", "curves", "ensemble_page", "inline", "page", "plot", "show", "snapshot"]

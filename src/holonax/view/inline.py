@@ -31,7 +31,6 @@ def inline(result: Result) -> str:
     return _image(skeleton(result, np.array([0, result.t.size - 1])), titles, said)
 
 
-@checked_call
 def inline_described(system: Mechanism, q: Any, v: Any) -> str:
     """A mechanism in one configuration as an image in HTML; nothing where it cannot be drawn."""
     pose = _Pose(system, np.asarray(q)[None], np.asarray(v)[None])

@@ -222,7 +222,11 @@ class Bodies:
         return Solid(name, position, turned, tuple(fills), tuple(lines)) if fills else None
 
     def _is_seen(self, name: str) -> bool:
-        """Whether joints show a body that has no shape: by points off its centre, or symbols."""
+        """Whether joints show a body that has no shape: by points off its centre, or symbols; a
+        node is shown by the line of its beam."""
+        i = self.system.bodies.names.index(name)
+        if any(beam.first <= i < beam.first + beam.nodes for beam in self.system.beams):
+            return True
         centre = np.asarray(self.motions[name].com)
         off = [x for x in self.attached.get(name, []) if not _coincide(x, centre)]
         return bool(off) or name in self.marked

@@ -192,6 +192,11 @@ def _of_model(
         )
     if t_end is None:
         raise ValueError("show: t_end is missing. Say how long the model shall run [s].")
+    if not isinstance(sliders, Mapping):
+        raise TypeError(
+            f"show: sliders={shown(sliders)} is not a dictionary. Give names of parameters with "
+            "pairs (lowest, highest value)."
+        )
     known = {name: x.value for name, x in places(model.parameters()).items()}
     rows = [_slider(name, ends, known) for name, ends in sliders.items()]
 
