@@ -1,7 +1,8 @@
 """Ensembles on a GPU: `make bench-gpu`.
 
     python -m benchmarks.gpu                  measure here, on the first GPU
-    python -m benchmarks.gpu prepare FOLDER   programs and numbers for another machine
+    python -m benchmarks.gpu prepare FOLDER   programs and numbers for another machine; of the cases
+                                              whose names follow, or of all
     python FOLDER/gpu.py measure FOLDER       measure there; needs Python, NumPy and the driver
 
 The second way is for machines that have a GPU and not holonax. What is measured is the kernel; the
@@ -18,34 +19,63 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-RUNS, STEPS, DT = 1 << 20, 1000, 1e-3
+DT = 1e-3
 COMPARED = 64  # runs that are
 SPREAD = 0.1  # of the parameter over these
 
 
-def cases() -> dict[str, tuple[Any, str, dict[str, Any]]]:
-    """Mechanism, parameter and method by name."""
+class Case(NamedTuple):
+    """A mechanism, the parameter that runs differ by, the method, and how much of it."""
+
+    build: Any
+    parameter: str
+    options: dict[str, Any]
+    runs: int = 1 << 20
+    steps: int = 1000
+
+
+def planar_chain(n: int) -> tuple[Any, Any]:
+    """`n` rods of 1 m and 1 kg in a row, hanging from the first by pins."""
+    import holonax as hx
+
+    model = hx.Model()
+    for k in range(n):
+        model.planar_body(f"rod{k}", hx.rod(1.0, mass=1.0), position=(k + 0.5, 0.0))
+        before = f"rod{k - 1}" if k else "ground"
+        model.revolute(f"pin{k}", before, f"rod{k}", at=(float(k), 0.0))
+    return model.build()
+
+
+def cases() -> dict[str, Case]:
+    """What is measured, by name."""
     import holonax as hx
 
     from .gradients import four_bar
+    from .ours import build_rods
+    from .problems import chain
 
     rk4 = {"dt": DT}
     alpha = {"dt": DT, "formulation": hx.Index3(), "integrator": hx.GeneralizedAlpha(0.9)}
     slider = hx.examples.slider_crank
+    planar, rods = lambda: planar_chain(10), lambda: build_rods(chain(10))
     return {
-        "slider-crank, RK4": (slider, "m", rk4),
-        "slider-crank, generalized-alpha": (slider, "m", alpha),
-        "slider-crank, Dopri5": (slider, "m", {"rtol": 1e-8}),
-        "four-bar, RK4": (four_bar, "coupler.mass", rk4),
-        "four-bar, generalized-alpha": (four_bar, "coupler.mass", alpha),
+        "slider-crank, RK4": Case(slider, "m", rk4),
+        "slider-crank, generalized-alpha": Case(slider, "m", alpha),
+        "slider-crank, Dopri5": Case(slider, "m", {"rtol": 1e-8}),
+        "four-bar, RK4": Case(four_bar, "coupler.mass", rk4),
+        "four-bar, generalized-alpha": Case(four_bar, "coupler.mass", alpha),
+        "planar chain of 10, RK4": Case(planar, "rod4.mass", rk4, 1 << 18, 200),
+        "planar chain of 10, generalized-alpha": Case(planar, "rod4.mass", alpha, 1 << 18, 200),
+        "spatial chain of 10, RK4": Case(rods, "rod4.mass", rk4, 1 << 16, 100),
+        "spatial chain of 10, generalized-alpha": Case(rods, "rod4.mass", alpha, 1 << 16, 100),
     }
 
 
-def prepare(folder: Path) -> None:
+def prepare(folder: Path, only: tuple[str, ...] = ()) -> None:
     """PTX, numbers, and what the processor makes of them."""
     import jax
 
@@ -58,11 +88,13 @@ def prepare(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for path in (cuda.__file__, __file__):
         shutil.copy(path, folder)
-    for k, (name, (build, parameter, options)) in enumerate(cases().items()):
-        system, start = build()
-        base = np.asarray(system.parameters()[parameter], dtype=float)
+    for k, (name, case) in enumerate(cases().items()):
+        if only and name not in only:
+            continue
+        system, start = case.build()
+        base = np.asarray(system.parameters()[case.parameter], dtype=float)
         values = base * (1 + SPREAD * np.linspace(0, 1, COMPARED))
-        given = {"parameters": {parameter: values}, "t_end": STEPS * DT, **options}
+        given = {"parameters": {case.parameter: values}, "t_end": case.steps * DT, **case.options}
         result = hx.ensemble(system, start, **given)
         names = inspect.signature(task_of).parameters
         usual = {"max_steps": 10**6, "starts": start, "system": system, **given}
@@ -72,7 +104,7 @@ def prepare(folder: Path) -> None:
         (folder / f"{k}.ptx").write_text(ptx)
         leaves = {f"s{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(task.shared))}
         np.savez(folder / f"{k}.npz", values=values, q=result.q, v=result.v, **leaves)
-        said = {"name": name, "shared": len(leaves), "layout": layout.said()}
+        said = {"name": name, "runs": case.runs, "shared": len(leaves), "layout": layout.said()}
         (folder / f"{k}.json").write_text(json.dumps(said))
 
 
@@ -107,29 +139,32 @@ def measure(folder: Path, repeats: int = 3) -> None:
         shared = [
             np.asarray(given[f"s{i}"], dtype=kinds[inputs[i][0]]) for i in range(said["shared"])
         ]
-        own = np.tile(given["values"], RUNS // COMPARED)
+        runs = said["runs"]
+        own = np.tile(given["values"], runs // COMPARED)
         sizes = [(int(np.prod(s, dtype=int)), kinds[k], z) for k, s, z in outputs]
         best = np.inf
         with cuda.DeviceMemory(gpu) as memory:
             places = [memory.put(x) for x in (*shared, own)]
-            made = [memory.empty(n * RUNS * kind.itemsize, zero) for n, kind, zero in sizes]
+            made = [memory.empty(n * runs * kind.itemsize, zero) for n, kind, zero in sizes]
             tables = [memory.put(np.array(x, dtype=np.uint64)) for x in (places, made)]
+            kernel.share(shared)
             for _ in range(repeats):
                 begin = time.perf_counter()
-                kernel.launch(tables[0], tables[1], RUNS)
+                kernel.launch(tables[0], tables[1], runs)
                 gpu("cuCtxSynchronize")
                 best = min(best, time.perf_counter() - begin)
-            found = [memory.get(p, (n, RUNS), kind) for p, (n, kind, _) in zip(made, sizes)]
+            found = [memory.get(p, (n, runs), kind) for p, (n, kind, _) in zip(made, sizes)]
         # in the order of `Ended`: q, v, t, code, steps, rejected, drift
         off = [float(np.max(np.abs(found[i].T[:COMPARED] - given[x]))) for i, x in enumerate("qv")]
         row = {
             "case": said["name"],
             "gpu": gpu.name,
-            "runs": RUNS,
+            "runs": runs,
             "steps_per_s": float(f"{found[4].sum() / best:.4g}"),
             "seconds": round(best, 4),
             "compile_s": round(compiled, 2),
             "registers": kernel.registers(),
+            "local_bytes": kernel.local(),
             "differs": off,
             "drift": found[6].max(axis=1).tolist(),
             "failed": int(np.count_nonzero(found[3])),
@@ -140,8 +175,8 @@ def measure(folder: Path, repeats: int = 3) -> None:
 def main() -> None:
     """Prepare, measure, or both."""
     match sys.argv[1:]:
-        case ["prepare", folder]:
-            prepare(Path(folder))
+        case ["prepare", folder, *only]:
+            prepare(Path(folder), tuple(only))
         case ["measure", folder]:
             measure(Path(folder))
         case _:

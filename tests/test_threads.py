@@ -14,9 +14,9 @@ import pytest
 from jax import lax
 
 import holonax as hx
-from holonax.compiler import machine
+from holonax.compiler import cuda, lowering, machine, program
 from holonax.compiler.batched import Lanes
-from holonax.compiler.cuda import THREADS, NoGPU, driver
+from holonax.compiler.cuda import THREADS, NoGPU, driver, in_bank
 from holonax.compiler.operations import DTYPES, Unsupported
 from holonax.compiler.program import plain, written_in_threads
 from holonax.many.gpu import driver_trouble
@@ -57,10 +57,17 @@ def on_the_host(text, layout, shared, own):
     text = re.sub(r'target triple = ".*"', "", text)
     text = re.sub(r"declare \w+ @llvm.nvvm.*\n", "", text)
     text = re.sub(r"@llvm\.nvvm\.(\w+)\.approx\.ftz\.d", r"@\1", text)
+    text = text.replace("addrspace(4) ", "")
     text = text.replace("ptx_kernel ", "").replace("#0 ", "")
     text = text.replace("@llvm.nvvm.read.ptx.sreg.tid.x", "@tid")
     text = re.sub(r"@llvm\.nvvm\.read\.ptx\.sreg\.\w+\.x", "@none", text)
     loaded = machine.load(machine.object_code(text + PLACE, machine.Effort(1, 1)), "ppi")
+    doubles = [np.ravel(x) for x in shared if np.asarray(x).dtype == float]
+    places = in_bank(x.size for x in doubles)
+    for x, place in zip(doubles, places):
+        if place is not None:
+            base = loaded.engine.get_global_value_address("shared")
+            ctypes.memmove(base + 8 * place, x.ctypes.data, x.nbytes)
     move = ctypes.CFUNCTYPE(None, ctypes.c_int)(loaded.engine.get_function_address("at"))
     runs = len(own[0])
     given = [np.ascontiguousarray(x, DTYPES[k]) for x, (k, _) in zip(shared, layout.inputs)]
@@ -182,6 +189,11 @@ def test_zeros_and_ones_that_are_known_are_built_in():
     assert text.count("fmul") == 3  # one by 2, and two by 3
 
 
+def test_few_numbers_are_in_the_memory_for_constants():
+    assert in_bank([3, 65, 64, 0, 1]) == [0, None, 3, 67, 67]
+    assert in_bank([64] * 66) == [*range(0, 4096, 64), None, None]
+
+
 def test_ptx_is_made_without_a_gpu():
     lanes = Lanes(lambda shared, own: shared * jnp.sin(own))
     ptx, layout, _ = lanes.kernel(np.ones(3), np.ones(3), THREADS)
@@ -193,6 +205,44 @@ def test_ptx_is_made_without_a_gpu():
     assert "div." not in ptx and "sqrt.rn" not in ptx
     settled = lanes.kernel(np.ones(3), np.ones(3), THREADS, 1)[0]
     assert "rsqrt" in settled and "rcp" not in settled
+    assert "ld.const" in ptx and "ld.const" not in settled
+
+
+@pytest.mark.parametrize(
+    ("local", "registers", "texts"), [(0, 160, 1), (0, 255, 1), (760, 255, 1), (12088, 32, 2)]
+)
+def test_a_program_without_room_in_registers_has_all_of_them(monkeypatch, local, registers, texts):
+    loaded = []
+
+    class Pretended:
+        def current(self):
+            pass
+
+        def __call__(self, name, *args):
+            if name == "cuModuleLoadDataEx":
+                loaded.append(args[1].decode())
+            if name == "cuFuncGetAttribute":
+                args[0]._obj.value = {3: local, 4: registers}[args[1]]
+
+    monkeypatch.setattr(cuda, "driver", Pretended)
+    cuda.Kernel(".entry program()\n.maxntid 128\n{}")
+    assert len(loaded) == texts and ".maxnreg" not in loaded[0]
+    assert texts == 1 or ".maxnreg 255\n.maxntid 128" in loaded[1]
+
+
+def test_a_long_program_keeps_its_loops(monkeypatch):
+    def f(_, x):
+        return lax.fori_loop(0, 8, lambda k, y: y + jnp.sin(y) * k, x)
+
+    closed = jax.make_jaxpr(f)((), 1.0)
+    short, _ = written_in_threads(closed, [0])
+    monkeypatch.setattr(program, "LONG", 10)
+    monkeypatch.setattr(lowering, "UNROLLED", 10)
+    long, layout = written_in_threads(closed, [0])
+    # the first time, the sine is multiplied by zero
+    assert short.count("call { double") == 7 and long.count("call { double") == 1
+    (found,) = on_the_host(long, layout, (), (np.array([0.3]),))
+    np.testing.assert_allclose(found, f((), 0.3), rtol=1e-12)
 
 
 def test_what_a_gpu_does_not_know_is_said():

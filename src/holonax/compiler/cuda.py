@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 THREADS = 128  # of one block
+_REGISTERS = 255  # that a thread can have
+_BANKED, _BANK = 64, 4096  # numbers in the memory for constants: of one array, and of all
 
 _NAMES = {"linux": ("libcuda.so.1", "libcuda.so"), "win32": ("nvcuda.dll",)}
 _CALLS = {
@@ -27,6 +30,7 @@ _CALLS = {
         *(ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p),
     ),
     "cuModuleGetFunction": (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p),
+    "cuModuleGetGlobal_v2": (*[ctypes.c_void_p] * 3, ctypes.c_char_p),
     "cuModuleUnload": (ctypes.c_void_p,),
     "cuFuncGetAttribute": (ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p),
     "cuMemAlloc_v2": (ctypes.c_void_p, ctypes.c_size_t),
@@ -41,6 +45,18 @@ _CALLS = {
         *(ctypes.c_void_p, ctypes.c_void_p),
     ),
 }
+
+
+def in_bank(sizes: Iterable[int]) -> list[int | None]:
+    """Where arrays of doubles that all runs share, of these sizes, begin in the memory for
+    constants; None for those that are not there. It is the array `shared` of a program: operations
+    read few numbers there without a register for them."""
+    out, at = [], 0
+    for size in sizes:
+        fits = size <= _BANKED and at + size <= _BANK
+        out.append(at if fits else None)
+        at += size if fits else 0
+    return out
 
 
 class NoGPU(RuntimeError):
@@ -143,15 +159,44 @@ class Kernel:
         self.gpu, self.threads = driver(), threads
         self.gpu.current()
         self._module, self._function = ctypes.c_void_p(), ctypes.c_void_p()
+        self._load(ptx)
+        # For a program that has not room in registers the driver takes few, so that there are many
+        # threads. All of these then wait for memory: with all registers it is up to three times as
+        # fast.
+        if self.local() and self.registers() < _REGISTERS:
+            self.gpu("cuModuleUnload", self._module)
+            self._load(ptx.replace(".maxntid", f".maxnreg {_REGISTERS}\n.maxntid", 1))
+
+    def _load(self, ptx: str) -> None:
         text = ptx.encode() + b"\0"
         self.gpu("cuModuleLoadDataEx", ctypes.byref(self._module), text, 0, None, None)
         self.gpu("cuModuleGetFunction", ctypes.byref(self._function), self._module, b"program")
 
+    def share(self, shared: list[np.ndarray]) -> None:
+        """Put the numbers that all runs have in common into the memory for constants."""
+        doubles = [x.ravel() for x in shared if x.dtype == np.dtype(float)]
+        places = in_bank(x.size for x in doubles)
+        bank = np.concatenate([[], *(x for x, k in zip(doubles, places) if k is not None)])
+        if not bank.size:
+            return
+        place, room = ctypes.c_uint64(), ctypes.c_size_t()
+        found = ctypes.byref(place), ctypes.byref(room)
+        self.gpu("cuModuleGetGlobal_v2", *found, self._module, b"shared")
+        assert room.value == bank.nbytes
+        self.gpu("cuMemcpyHtoD_v2", place.value, bank.ctypes.data, bank.nbytes)
+
+    def _attribute(self, number: int) -> int:
+        found = ctypes.c_int()
+        self.gpu("cuFuncGetAttribute", ctypes.byref(found), number, self._function)
+        return found.value
+
     def registers(self) -> int:
         """How many each thread has."""
-        found = ctypes.c_int()
-        self.gpu("cuFuncGetAttribute", ctypes.byref(found), 4, self._function)
-        return found.value
+        return self._attribute(4)
+
+    def local(self) -> int:
+        """Bytes that each thread has beside its registers."""
+        return self._attribute(3)
 
     def __call__(
         self, shared: list[np.ndarray], own: list[np.ndarray], outputs: list[Any], runs: int
@@ -167,6 +212,7 @@ class Kernel:
                 for size, kind, zeroed in outputs
             ]
             tables = [memory.put(np.array(x, dtype=np.uint64)) for x in (given, made)]
+            self.share(shared)
             self.launch(tables[0], tables[1], runs)
             gpu("cuCtxSynchronize")
             return [

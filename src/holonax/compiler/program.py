@@ -20,6 +20,7 @@ from .operations import Block, Buffer, Node, Unsupported, kind_of
 from .threads import ThreadEmitter
 
 SHORT = 4000  # operations up to which a program is
+LONG = 30_000  # operations from which on loops are not written out for a GPU: its compiler gives up
 MUCH = 2000  # numbers from which on results are written as soon as they are known
 
 Plain = tuple[tuple[int, float], ...]  # numbers of an array that are known, by place
@@ -72,9 +73,11 @@ def written_in_threads(
     closed: Any, batched: list[int], built_in: Sequence[Plain] = ()
 ) -> tuple[str, Layout]:
     """A closed jaxpr of one run in LLVM's language, for a GPU with a thread for each run. As in
-    lanes, more loops are written out. Of the first arguments, the numbers of `built_in` are known.
-    """
+    lanes, more loops are written out, unless the program is long. Of the first arguments, the
+    numbers of `built_in` are known."""
     made = lowered(closed, Lowering(4 * lowering.UNROLLED), built_in)
+    if made.operations > LONG:
+        made = lowered(closed, Lowering(), built_in)
     sizes = len(made.inputs), len(made.outputs)
     emitter = ThreadEmitter(made.main, made.buffers, *sizes, batched)
     return emitter.text(), Layout(made.inputs, made.outputs, 0, made.operations)

@@ -11,6 +11,7 @@ import math
 from typing import Any
 
 from . import functions, routines, thread_arithmetic
+from .cuda import in_bank
 from .llvm import Emitter, _width, literal, stored_type
 from .operations import Block, Buffer, Node, Unsupported, is_float
 
@@ -30,6 +31,7 @@ class ThreadEmitter(Emitter):
         self._functions: set[str] = set()
         self._arithmetic: set[str] = set()
         self._pairs: dict[str, str] = {}
+        self._banked = _in_bank(buffers, self._batched)
         # routines take matrices whose entries lie next to each other: a copy of one's own
         self._staged: dict[Buffer, str] = dict.fromkeys(_in_routines(main), "")
         super().__init__(buffers, inputs, outputs)
@@ -108,6 +110,13 @@ class ThreadEmitter(Emitter):
     def _label(self, name: str) -> None:
         super()._label(name)
         self._pairs = {}
+
+    def _load(self, node: Node) -> str:
+        first, index = self._banked.get(node.data), node.args[0]
+        if first is None or index.op != "const":
+            return super()._load(node)
+        place = f"getelementptr (double, ptr addrspace(4) @shared, i64 {first + index.data})"
+        return self._value(f"load double, ptr addrspace(4) {place}{self._invariant}")
 
     def _address(self, buffer: Buffer, index: Node) -> str:
         if not self._is_own(buffer):
@@ -205,12 +214,14 @@ class ThreadEmitter(Emitter):
 
     def text(self) -> str:
         """The whole module."""
+        size = sum(buffer.size for buffer in self._banked)
         texts, declared = functions.text(self._functions, 0)
         more, others = thread_arithmetic.text(self._arithmetic)
         return "\n".join(
             [
                 f'target triple = "{TRIPLE}"',
                 *self.constants,
+                *([f"@shared = addrspace(4) global [{size} x double] undef"] if size else []),
                 *sorted(self.declared | declared | others),
                 *more,
                 *texts,
@@ -226,6 +237,14 @@ class ThreadEmitter(Emitter):
                 "!0 = !{}",
             ]
         )
+
+
+def _in_bank(buffers: list[Buffer], batched: set[int]) -> dict[Buffer, int]:
+    """Arrays in the memory for constants, and where they begin there."""
+    inputs = sorted((x for x in buffers if x.place == "input"), key=lambda x: x.data)
+    shared = [x for x in inputs if x.data not in batched and x.kind == "f64"]
+    places = in_bank(x.size for x in shared)
+    return {x: place for x, place in zip(shared, places, strict=True) if place is not None}
 
 
 def _nothing(buffer: Buffer) -> str:
