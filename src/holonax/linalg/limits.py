@@ -20,8 +20,8 @@ PRODUCT = 32  # products with vectors
 # -- systems of bodies and joints --
 JOINT_ROWS = 24  # constraint rows up to which their Schur complement is one small matrix
 # rows of bodies and joints together, where bodies are coupled, likewise: 18 rows take 9 us an
-# iteration as one matrix and 48 by blocks, 60 take 100 to 360 and 66
-COUPLED_ROWS = 40
+# iteration as one matrix and 48 by blocks, 42 about the same, 60 take 100 to 360 and 66
+COUPLED_ROWS = 45
 UNROLLED_ROWS = 32  # rows up to which such a matrix is eliminated unrolled, without exchanges
 
 # -- derivatives of functions (`jacobian.py`): columns that are computed side by side --

@@ -7,7 +7,7 @@ import json
 import warnings
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -72,7 +72,7 @@ def ensemble_page(
         "colours": _COLOURS,
     }
     data = json.dumps(said, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    text = files(__package__).joinpath("browser", "ensemble.html").read_text(encoding="utf-8")
+    text = files("holonax.view").joinpath("browser", "ensemble.html").read_text(encoding="utf-8")
     text = text.replace("{{title}}", html.escape(title)).replace("{{data}}", data)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(text, encoding="utf-8")
@@ -182,4 +182,4 @@ def _plain(x: np.ndarray) -> Any:
     """Numbers for JSON; what is not finite is null."""
     x = np.asarray(x, dtype=float)
     rounded = np.round(x, 6) if x.ndim > 1 else x
-    return np.where(np.isfinite(rounded), rounded, None).tolist()
+    return np.where(np.isfinite(rounded), rounded.astype(object), cast(Any, None)).tolist()
