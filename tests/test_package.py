@@ -143,6 +143,7 @@ def test_what_is_required_is_imported():
     found = {"flatbuffers"}  # by jax.export
     renamed = {
         "PIL": "pillow",
+        "imageio_ffmpeg": "imageio-ffmpeg",
         "mpl_toolkits": "matplotlib",
         "contourpy": "matplotlib",
         "jaxlib": "jax",

@@ -21,7 +21,7 @@ from .model_file import model_text
 
 _OWNER = "export_fmu"
 # The library that writes each version, and the script that it puts into the unit.
-_VERSIONS = {"2.0": ("pythonfmu", "fmu_slave.py"), "3.0": ("pythonfmu3", "fmu3_slave.py")}
+_VERSIONS = {"2.0": "fmu_slave.py", "3.0": "fmu3_slave.py"}
 
 
 @checked_call
@@ -57,8 +57,11 @@ def export_fmu(
 
     A model with Python functions in it cannot be written; expressions do the same.
     """
-    module, slave = _VERSIONS[choice(_OWNER, "fmi", fmi, tuple(_VERSIONS))]
-    builder = require(f"{module}.builder").FmuBuilder
+    slave = _VERSIONS[choice(_OWNER, "fmi", fmi, tuple(_VERSIONS))]
+    if fmi == "3.0":
+        builder = require("pythonfmu3.builder").FmuBuilder
+    else:
+        builder = require("pythonfmu.builder").FmuBuilder
     target = folder(_OWNER, "path", path)
     if not isinstance(model, Model):
         raise TypeError(f"{_OWNER}: {shown(model)} is not a Model. Give one.")
