@@ -323,6 +323,7 @@ def test_a_torque_on_the_pendulum_enters_through_B():
     np.testing.assert_allclose(column, [0.0, 1 / (0.05 + 2.0 * 0.3**2)], rtol=ROUNDING)
 
 
+@pytest.mark.slow
 def test_the_gradient_of_a_frequency_follows_the_equilibrium():
     # The cantilever vibrates about where it sags to, which moves with its stiffness:
     # J w^2 = k - m g l/2 sin a,  J = m l^2/3.

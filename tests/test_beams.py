@@ -157,6 +157,7 @@ def elastica(load):
 
 
 @pytest.mark.parametrize("slenderness", [1e2, 1e3, 1e4])
+@pytest.mark.slow
 def test_the_elastica_by_elliptic_integrals_at_order_two_without_locking(slenderness):
     load = 4.0
     exact = np.array(elastica(load))

@@ -365,8 +365,14 @@ def test_numbers_below_the_normal_ones_are_not_zero_as_xla_has_them():
     assert not (jax.jit(lambda x: x > 0)(tiny)).any()
 
 
+def each_whole(*slow):
+    """All kinds of whole numbers; those that others stand for among the slow tests."""
+    marks = lambda x: pytest.mark.slow if x in slow else ()  # noqa: E731
+    return [pytest.param(x, marks=marks(x)) for x in (*WHOLE, "bool")]
+
+
 @pytest.mark.parametrize("way", ["scalars", "memory", "constants"])
-@pytest.mark.parametrize("dtype", [*WHOLE, "bool"])
+@pytest.mark.parametrize("dtype", each_whole("int16", "int32", "uint32"))
 def test_whole_numbers_are_those_of_jax(dtype, way):
     x, y = pairs(dtype, limits_of(dtype))
     f = of_all(TRUTH if dtype == "bool" else WHOLE_NUMBERS)

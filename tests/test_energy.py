@@ -33,7 +33,9 @@ def run(made, t_end, dt, scheme):
     return hx.simulate(*made, t_end, dt=dt, formulation=hx.Index3(), integrator=scheme)
 
 
-@pytest.mark.parametrize(("make", "dt"), [(rigid, 0.005), (whirling, 0.02)])
+@pytest.mark.parametrize(
+    ("make", "dt"), [(rigid, 0.005), pytest.param(whirling, 0.02, marks=pytest.mark.slow)]
+)
 def test_energy_is_kept_to_rounding_or_never_grows(make, dt):
     made = make()
     kept = run(made, 200 * dt, dt, hx.EnergyPreserving())

@@ -161,7 +161,7 @@ def assert_random_mechanism(name, seed, method):
     [
         ("four_bar", 2, "RK4"),
         ("quick_return", 4, "Dopri5"),
-        ("planar_tree", 1, "GGL, Radau"),
+        pytest.param("planar_tree", 1, "GGL, Radau", marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.filterwarnings("ignore")
@@ -426,6 +426,7 @@ def test_a_run_can_be_done_once_more():
         result.rerun(4)
 
 
+@pytest.mark.slow
 def test_redundant_constraints():
     model = hx.Model()
     model.planar_body("coupler", 1.0, 0.1, position=(0.5, 1.0))

@@ -108,6 +108,7 @@ def driven_linkage():
     return model.build()
 
 
+@pytest.mark.slow
 def test_a_driven_linkage_is_brought_to_its_periodic_motion():
     system, start = driven_linkage()
     period = 2 * np.pi / 4.0

@@ -108,6 +108,7 @@ def test_the_motor_gives_what_the_energy_needs():
     assert float(jnp.max(jnp.abs(forces.unbalanced))) < 1e-11
 
 
+@pytest.mark.slow
 def test_the_torque_of_the_motor_moves_the_free_crank_in_the_same_way():
     result = driven()
     model = slider_crank()

@@ -16,7 +16,7 @@ from holonax.linalg import (
 )
 
 # One size from each of the forms in small.py, and the sizes at their limits.
-SIZES = [1, 3, 6, 7, 13, 14, 33]
+SIZES = [1, 3, 6, 7, *(pytest.param(n, marks=pytest.mark.slow) for n in (13, 33)), 14]
 
 
 def random_matrix(n, seed=0):
@@ -101,7 +101,7 @@ def test_derivatives_agree_with_those_of_lapack(n):
         np.testing.assert_allclose(x, y, **tolerance)
 
 
-@pytest.mark.parametrize("n", [3, 7, 14, 33])
+@pytest.mark.parametrize("n", [3, 7, 14, pytest.param(33, marks=pytest.mark.slow)])
 def test_second_derivatives_exist(n):
     S, b = jnp.asarray(random_spd(n)), jnp.ones(n)
 

@@ -6,6 +6,7 @@ from textwrap import dedent
 
 import matplotlib
 import numpy as np
+import pytest
 
 import holonax as hx
 from holonax.compiler import counts, lowering
@@ -81,6 +82,7 @@ def test_the_code_of_the_page_on_the_compiler_runs(monkeypatch, capsys):
     assert "'largest_stretch', 'the primitive svd'" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_code_of_the_page_on_gradients_runs():
     page = (ROOT / "docs" / "gradients.md").read_text(encoding="utf-8")
     names = {}
@@ -115,7 +117,9 @@ def test_the_code_of_the_page_on_control_runs():
     assert names["result"].stats["samples"] == 300
 
 
-def test_the_code_of_the_page_on_many_runs_runs(capsys):
+@pytest.mark.slow
+def test_the_code_of_the_page_on_many_runs_runs(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # sweeps write there
     page = (ROOT / "docs" / "many-runs.md").read_text(encoding="utf-8")
     names = {}
     for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):

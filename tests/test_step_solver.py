@@ -137,6 +137,7 @@ def sizes(jaxpr):
 
 @pytest.mark.parametrize("coupled", [False, True], ids=["uncoupled", "coupled"])
 @pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.slow
 def test_a_newton_iteration_is_linear_in_the_size(level, coupled):
     """Arrays of the program that finds a change grow with the number of bodies, and the elimination
     makes no fill that grows faster."""
@@ -163,7 +164,10 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize("stiffness", [0.0, 50.0], ids=["uncoupled", "coupled"])
+@pytest.mark.parametrize(
+    "stiffness",
+    [pytest.param(0.0, id="uncoupled"), pytest.param(50.0, id="coupled", marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize(
     "pair", PAIRS, ids=lambda p: f"{type(p[0]).__name__}-{type(p[1]).__name__}"
 )

@@ -290,6 +290,7 @@ print(json.dumps([digest, counts.traced, counts.compiled, counts.read]))
 """
 
 
+@pytest.mark.slow
 def test_a_program_read_is_the_program_compiled_and_no_other(tmp_path):
     """Bit by bit, over a run; with other numbers in its functions it is another program."""
     said = {"r": 0.3, "power": "x * abs(x)"}
@@ -462,6 +463,7 @@ print(json.dumps([store.folder() is None, result.success, counts.traced]))
 """
 
 
+@pytest.mark.slow
 def test_a_home_that_cannot_be_written_to_keeps_nothing(tmp_path):
     (tmp_path / "file").write_text("no folder")
     nowhere = str(tmp_path / "file" / "home")

@@ -75,7 +75,10 @@ def matrix(name):
 
 
 @pytest.mark.parametrize("augment", [None, 1.0], ids=["by itself", "augmented"])
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(x, marks=pytest.mark.slow if x == "governor" else ()) for x in MECHANISMS],
+)
 def test_solution_undoes_the_derivative(name, augment):
     derivative, solved, (n, rows) = matrix(name)
     rng = np.random.default_rng(4)
@@ -111,6 +114,7 @@ def test_light_bodies_are_eliminated_with_their_joints():
     np.testing.assert_allclose(result.q[-1], other.q[-1], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_solution_that_fails_its_check_is_found_another_way(monkeypatch):
     system, start = light_chain(0.5)
     assert system.bodies.tangent.alone
