@@ -174,6 +174,7 @@ def test_the_elastica_by_elliptic_integrals_at_order_two_without_locking(slender
         assert 3.7 < errors[0] / errors[1] < 4.3
 
 
+@pytest.mark.slow
 def test_bending_and_torsion_together_against_a_boundary_value_solver():
     force, torque = np.array([-8.0, 15.0, -50.0]), np.array([3.0, -4.0, 2.0])
     tip, axes = clamped_rod(SECTION, LENGTH, force, torque)

@@ -29,6 +29,7 @@ def test_papers_are_listed(capsys):
     assert all(name in out for name in papers.PAPERS)
 
 
+@pytest.mark.slow
 def test_a_paper_is_recomputed_into_a_folder(capsys, tmp_path):
     assert cli.main(["papers", "haug1997", "--quick", "--out", str(tmp_path)]) == 0
     assert "2 are ours only" in capsys.readouterr().out

@@ -61,6 +61,7 @@ def test_the_trapezoidal_rule_blows_up_where_they_do_not():
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.slow
 def test_order_two_on_joints_and_beams(scheme):
     for make, t, dt, body in (
         (rigid, 0.2, 2e-3, "arm"),

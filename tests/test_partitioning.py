@@ -227,6 +227,7 @@ def test_angles_are_the_independent_coordinates_of_bodies_in_the_plane():
     assert set(names[V.sum(axis=1) > 0]) == {"upper.angle", "lower.angle"}
 
 
+@pytest.mark.slow
 def test_newmark_on_independent_coordinates_is_of_second_order():
     system, start = stiff_double_pendulum(stiffness=300.0, damping=5.0)
     formulation = METHODS["partitioning"]

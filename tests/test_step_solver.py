@@ -58,7 +58,9 @@ LEVELS = {
 
 @pytest.mark.parametrize("ending", [False, True], ids=["at the stage", "at the end"])
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=pytest.mark.slow if x == "balls" else ()) for x in SYSTEMS]
+)
 def test_a_change_undoes_the_derivative_of_a_stage(name, level, ending):
     """At all levels, constraints at the stage or at twice its way, as in the midpoint rule; the
     multipliers mu are zero, as they are but for errors."""
@@ -104,6 +106,7 @@ def test_stages_come_apart_into_real_and_complex_equations(level, stages):
         np.testing.assert_allclose(got, wanted, atol=1e-8 * np.max(np.abs(wanted)))
 
 
+@pytest.mark.slow
 def test_complex_arithmetic_in_pairs_is_that_of_complex_numbers():
     rng = np.random.default_rng(3)
     A = rng.normal(size=(5, 5)) + 1j * rng.normal(size=(5, 5)) + 4 * np.eye(5)
