@@ -112,7 +112,8 @@ class Browser:
         if method == "Network.requestWillBeSent":
             self.requests.append(details["request"]["url"])
         elif method == "Runtime.exceptionThrown":
-            self.errors.append(details["exceptionDetails"]["exception"].get("description", details))
+            said = details["exceptionDetails"]
+            self.errors.append(said.get("exception", {}).get("description", str(said)))
         elif method == "Log.entryAdded" and details["entry"]["level"] == "error":
             self.errors.append(details["entry"]["text"])
 
