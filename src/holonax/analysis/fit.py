@@ -25,12 +25,12 @@ from .._messages import explained, listed, shown
 from .._numbers import array, count, finite_number
 from .._parts import Parts
 from ..compiler import native
-from ..run.gradients import room_for
+from ..run.gradients import known_values, room_for
 from ..run.trajectory import checked_start, trajectory
 from ..start.consistent import Start
 from ..system.base import System, check_system
 from ..system.mechanism import Mechanism
-from .search import entries, known_values, limits_of, named
+from .search import entries, limits_of, named
 
 _OWNER = "fit"
 _BLIND = 1e-9  # of the largest singular value: what data do not tell of
@@ -152,7 +152,7 @@ class _Search:
         data: Any,
         sigma: Any,
     ):
-        self.known = known_values(_OWNER, system, start, names)
+        self.known = known_values(_OWNER, "parameters", system, start, names)
         self.names, self._observe = names, observe
         self._times = array(_OWNER, "times", times, (None,))
         self._data = array(_OWNER, "data", data)

@@ -27,11 +27,11 @@ from .._messages import explained, listed, shown
 from .._numbers import array, count, finite_number
 from .._parts import Parts
 from ..compiler import native
-from ..run.gradients import room_for
+from ..run.gradients import known_values, room_for
 from ..run.trajectory import Adjoint, checked_start, trajectory
 from ..start.consistent import Start
 from ..system.base import System, check_system
-from .search import known_values, limits_of, named
+from .search import limits_of, named
 
 _OWNER = "optimize"
 _ADJOINT = 3  # tangents that take as long as an adjoint
@@ -196,7 +196,7 @@ class _Search:
         redundant = isinstance(start, Start) and start.redundant
         self._system = system.with_redundant_constraints() if redundant else system
         self._asked = asked
-        self.known = known_values(_OWNER, system, start, names)
+        self.known = known_values(_OWNER, "parameters", system, start, names)
         pair = (start.q, start.v) if isinstance(start, Start) else start
         self._state = tuple(np.asarray(x) for x in pair)
         x = np.concatenate([np.ravel(self.known[name]) for name in names])

@@ -8,24 +8,6 @@ from typing import Any
 import numpy as np
 
 from .._messages import listed, shown
-from ..start.consistent import Start
-from ..system.base import System
-
-
-def known_values(
-    owner: str, system: System, start: Any, names: tuple[str, ...]
-) -> dict[str, np.ndarray]:
-    """The values that a search begins with; ``"q"`` and ``"v"`` are the start."""
-    known: dict[str, Any] = dict(system.parameters())
-    q, v = (start.q, start.v) if isinstance(start, Start) else start
-    known.update(q=q, v=v)
-    unknown = [name for name in names if name not in known]
-    if unknown or not names:
-        raise KeyError(
-            f"{owner}: parameters={shown(list(names))} names "
-            f"{listed(map(shown, unknown)) or 'nothing'}; there are {listed(known)}."
-        )
-    return {name: np.asarray(known[name], dtype=float) for name in names}
 
 
 def named(known: Mapping[str, np.ndarray], x: np.ndarray) -> dict[str, np.ndarray]:

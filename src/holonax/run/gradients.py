@@ -67,7 +67,7 @@ def value_and_gradient(
     if at:
         system = system.with_parameters(at)
     start = checked_start(owner, system, start)
-    values = _values(system, start, names)
+    values = known_values(owner, "with_respect_to", system, start, names)
     if not callable(objective):
         raise TypeError(
             f"value_and_gradient: objective={shown(objective)} must be a function of a Trajectory."
@@ -98,15 +98,18 @@ def value_and_gradient(
     return float(value), {name: np.asarray(x) for name, x in gradient.items()}
 
 
-def _values(system: System, start: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    """The parameters by name, as they are."""
+def known_values(
+    owner: str, argument: str, system: System, start: Any, names: tuple[str, ...]
+) -> dict[str, np.ndarray]:
+    """The named parameters as they are; ``"q"`` and ``"v"`` are the start. An `argument` of `owner`
+    has named them."""
     known: dict[str, Any] = dict(system.parameters())
     q, v = (start.q, start.v) if isinstance(start, Start) else start
     known.update(q=q, v=v)
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         raise KeyError(
-            f"value_and_gradient: with_respect_to={shown(list(names))} names "
+            f"{owner}: {argument}={shown(list(names))} names "
             f"{listed(map(shown, unknown)) or 'nothing'}; there are {listed(known)}."
         )
     return {name: np.asarray(known[name], dtype=float) for name in names}
