@@ -14,6 +14,7 @@ import numpy as np
 
 import holonax as hx
 from holonax.io.columns import table_columns
+from holonax.run.by_name import options_by_name
 
 _FILES = (".toml", ".json", ".urdf", ".xml")
 _END = 10.0  # [s], of ready mechanisms that are functions
@@ -104,7 +105,7 @@ def ready(name: str) -> Opened:
     run = hx.examples.run_of(name)
     both = (run.pop("formulation", None), run.pop("integrator", None))
     if any(both):
-        run |= hx.study.options_by_name(*both, dt=run["dt"])
+        run |= options_by_name(*both, dt=run["dt"])
     return Opened(name, hx.ModelFile(model, run={**run, **options}))
 
 
@@ -144,7 +145,7 @@ def method_options(
         return {}
     if formulation is None and integrator is None and dt is None:
         return {"method": "auto", "rtol": rtol}
-    found = hx.study.options_by_name(formulation, integrator, dt=dt, rtol=rtol)
+    found = options_by_name(formulation, integrator, dt=dt, rtol=rtol)
     return {name: x for name, x in found.items() if x is not None}
 
 
@@ -156,7 +157,7 @@ def method_names(method: str) -> tuple[str | None, str | None]:
     reasons = []
     for names in ((None, first), (first, None)):
         try:
-            hx.study.options_by_name(*names, dt=1.0)
+            options_by_name(*names, dt=1.0)
             return names
         except ValueError as error:
             reasons.append(str(error).removeprefix("simulate: "))
