@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import SMALL, Array, Stored, flat_index
+from .arrays import Array, Stored, flat_index
 from .lowering import Lowering, rule
 from .operations import Node, Unsupported, kind_of
 
@@ -26,7 +26,7 @@ def _dot_general(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     batch = [x.shape[d] for d in left_batch]
     rows, columns = [x.shape[d] for d in free_x], [y.shape[d] for d in free_y]
     inner, shape = [x.shape[d] for d in left], eqn.outvars[0].aval.shape
-    if x.size <= SMALL and y.size <= SMALL and math.prod(shape) <= SMALL:
+    if x.size <= low.a.most and y.size <= low.a.most and math.prod(shape) <= low.a.most:
         a = low.a.small(x).transpose([*left_batch, *free_x, *left])
         c = low.a.small(y).transpose([*right_batch, *free_y, *right])
         a = a.reshape(math.prod(batch), math.prod(rows), math.prod(inner))

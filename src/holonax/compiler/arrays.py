@@ -17,7 +17,9 @@ import numpy as np
 from .operations import Buffer, Builder, For, Node, kind_of
 from .rows import RowMaker, parts
 
-SMALL = 1024  # entries up to which an array is taken apart
+SMALL = 1024  # entries up to which an array is taken apart,
+IN_LOOPS = 32  # and in programs of wide arrays
+WRITTEN_OUT = 8  # entries of an axis up to which there is no loop over it in these
 DEEPEST = 32  # rules for large arrays that may call one another
 
 
@@ -104,15 +106,16 @@ def _whole_input(nodes: list[Node]) -> Buffer | None:
 class Arrays:
     """Arrays in and out of memory."""
 
-    def __init__(self, builder: Builder, rows: RowMaker) -> None:
+    def __init__(self, builder: Builder, rows: RowMaker, most: int = SMALL) -> None:
         self.b, self.rows = builder, rows
+        self.most = most  # entries up to which an array is taken apart
         self.buffers: list[Buffer] = []
         self._constants: dict[Any, Buffer] = {}
 
     # -- making -----------------------------------------------------------------------------
 
     def new_buffer(self, kind: str, size: int) -> Buffer:
-        place = "stack" if size <= SMALL else "scratch"
+        place = "stack" if size <= self.most else "scratch"
         buffer = Buffer(kind, size, place)
         self.buffers.append(buffer)
         return buffer
@@ -121,7 +124,7 @@ class Arrays:
         """An array that is known."""
         x = np.asarray(x)
         kind = kind_of(x.dtype)
-        if x.size > SMALL:
+        if x.size > self.most:
             return Stored(self._constant_buffer(kind, x.ravel().tolist()), x.shape)
         return self.small_of(kind, x)
 
@@ -268,8 +271,9 @@ class Arrays:
                 body(done)
                 return
             n = shape[len(done)]
-            if n == 1:
-                nest([*done, self.b.index(0)])
+            if n == 1 or (n <= WRITTEN_OUT and self.most < SMALL):
+                for k in range(n):
+                    nest([*done, self.b.index(k)])
                 return
             loop = For(n)
             before = self.b.enter(loop.body)

@@ -17,19 +17,17 @@ from .llvm import (
     _ALL_STACK,
     _STACK,
     STATEMENTS,
-    Emitter,
     _width,
     literal,
     stored_type,
     type_of,
 )
-from .operations import FUNCTIONS, Block, Buffer, Node, bits, is_float
+from .operations import Block, Buffer, Node
 from .spread import Path, Spread, inner_key
+from .vector_emitter import VectorEmitter
 
-_PAIR = ("sin", "cos")  # found together
 
-
-class LaneEmitter(Emitter):
+class LaneEmitter(VectorEmitter):
     """Writes one program down for `lanes` runs at a time; `batched` are the numbers of the inputs
     that each run has its own of."""
 
@@ -44,12 +42,9 @@ class LaneEmitter(Emitter):
     ):
         self.lanes = lanes
         self._spread = Spread(main, buffers, batched)
-        self._now_wide = False  # whether a vector is being computed
         self._mask: str | None = None  # lanes at work; None for all
         self._path: Path = ()
-        self._functions: set[str] = set()
         self._lane_routines: set[str] = set()
-        self._found: dict[Any, str] = {}  # vectors made in the present block
         super().__init__(buffers, inputs, outputs)
         self.block(main)
 
@@ -129,44 +124,6 @@ class LaneEmitter(Emitter):
 
     # -- scalars and vectors -----------------------------------------------------------------
 
-    def _label(self, name: str) -> None:
-        super()._label(name)
-        self._found = {}
-
-    def _vector(self, kind: str) -> str:
-        return f"<{self.lanes} x {type_of(kind)}>"
-
-    def _type(self, kind: str) -> str:
-        return self._vector(kind) if self._now_wide else type_of(kind)
-
-    def _suffix(self, kind: str) -> str:
-        many = f"v{self.lanes}" if self._now_wide else ""
-        return f"{many}{'f' if is_float(kind) else 'i'}{bits(kind)}"
-
-    def _number(self, kind: str, value: Any) -> str:
-        plain = literal(kind, value)
-        return f"splat ({type_of(kind)} {plain})" if self._now_wide else plain
-
-    def _operand(self, node: Node) -> str:
-        if node.op == "const":
-            return self._number(node.kind, node.data)
-        if self._now_wide and node not in self._spread:
-            return self._everywhere(node.kind, node.name)
-        return node.name
-
-    def _everywhere(self, kind: str, name: str) -> str:
-        """A vector with one number in all lanes."""
-        found = self._found.get(("everywhere", name))
-        if found is None:
-            vector = self._vector(kind)
-            first = self._value(f"insertelement {vector} poison, {type_of(kind)} {name}, i64 0")
-            found = self._value(
-                f"shufflevector {vector} {first}, {vector} poison, "
-                f"<{self.lanes} x i32> zeroinitializer"
-            )
-            self._found["everywhere", name] = found
-        return found
-
     def block(self, block: Block) -> None:
         """The operations of a block that are needed."""
         for node in block.code:
@@ -180,42 +137,6 @@ class LaneEmitter(Emitter):
     def _liberties(self, op: str) -> str:
         # several numbers divided by one are multiplied by its inverse: vectors divide slowly
         return "contract arcp" if op == "div" and self._now_wide else "contract"
-
-    def _function(self, op: str, kind: str, args: Any) -> str:
-        if not self._now_wide:
-            return super()._function(op, kind, args)
-        if kind != "f64" or (op not in functions.MAKERS and op not in _PAIR):
-            return self._one_by_one(op, kind, args)
-        real = self._type(kind)
-        x = ", ".join(self._typed(a) for a in args)
-        if op not in _PAIR:
-            self._functions.add(op)
-            return self._value(f"call {real} @hx.{op}({x})")
-        self._functions.add("sincos")
-        pair = f"{{ {real}, {real} }}"
-        found = self._found.get(("sincos", x))
-        if found is None:
-            found = self._found["sincos", x] = self._value(f"call {pair} @hx.sincos({x})")
-        return self._value(f"extractvalue {pair} {found}, {_PAIR.index(op)}")
-
-    def _one_by_one(self, op: str, kind: str, args: Any) -> str:
-        """A function that there are no vectors of."""
-        if op == "rem":
-            x = [self._operand(a) for a in args]
-            return self._value(f"frem {self._type(kind)} {x[0]}, {x[1]}")
-        assert op in FUNCTIONS, op
-        real, vector = type_of(kind), self._vector(kind)
-        name = op if kind == "f64" else f"{op}f"
-        types = ", ".join([real] * len(args))
-        self.declared.add(f"declare {real} @{name}({types}) nounwind willreturn memory(none)")
-        wide = [self._operand(a) for a in args]
-        out = "poison"
-        for lane in range(self.lanes):
-            x = [self._value(f"extractelement {vector} {w}, i64 {lane}") for w in wide]
-            given = ", ".join(f"{real} {y}" for y in x)
-            value = self._value(f"call {real} @{name}({given})")
-            out = self._value(f"insertelement {vector} {out}, {real} {value}, i64 {lane}")
-        return out
 
     # -- reading and writing -------------------------------------------------------------------
 

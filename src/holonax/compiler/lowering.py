@@ -92,10 +92,10 @@ class Plan(NamedTuple):
 class Lowering:
     """One program that is being taken apart."""
 
-    def __init__(self, unrolled: int | None = None) -> None:
+    def __init__(self, unrolled: int | None = None, most: int = SMALL) -> None:
         self.b = Builder()
         self.rows = RowMaker(self.b)
-        self.a = Arrays(self.b, self.rows)
+        self.a = Arrays(self.b, self.rows, most)
         self._unrolled = UNROLLED if unrolled is None else unrolled
         self._plans: dict[Any, Plan] = {}
         self._weights: dict[int, tuple[int, int]] = {}
@@ -177,7 +177,7 @@ class Lowering:
                 if name == "custom_linear_solve":
                     inner = [opened(eqn.params["jaxprs"].solve)[0]]
                 if not inner:
-                    weight += max((min(v.aval.size, SMALL) for v in eqn.outvars), default=0)
+                    weight += max((min(v.aval.size, self.a.most) for v in eqn.outvars), default=0)
                     equations += 1
                     continue
                 w, e = (sum(x) for x in zip(*map(self._measured, inner), strict=True))
@@ -201,7 +201,7 @@ class Lowering:
             shape = eqn.outvars[0].aval.shape if eqn.outvars else ()
             if shape and eqn.primitive.name not in MOVING:
                 n = shape[-1]
-                measured[n] = measured.get(n, 0) + min(math.prod(shape), SMALL)
+                measured[n] = measured.get(n, 0) + min(math.prod(shape), self.a.most)
 
     # -- the walk ----------------------------------------------------------------------------
 
@@ -363,7 +363,7 @@ class Lowering:
             here = self.a.entry(which, index[:n])
             return self.b.select(here, self.a.entry(yes, index), self.a.entry(no, index))
 
-        if math.prod(shape) <= SMALL:
+        if math.prod(shape) <= self.a.most:
             out = np.empty(shape, object)
             for index in np.ndindex(*shape):
                 out[index] = entry([self.b.index(i) for i in index])
@@ -436,7 +436,7 @@ class Lowering:
         size = int(np.prod(shape))
         stored = self.a.stored(x)
         first = self.b.apply("mul", "i64", at, self.b.index(size))
-        if size <= SMALL:
+        if size <= self.a.most:
             return self.a.loaded(stored.buffer, first, shape)
         entry = lambda index: self.a.entry(stored, [at, *index])  # noqa: E731
         return self.a.stored(self.a.delayed(stored.kind, shape, entry, [stored.buffer]))
@@ -480,7 +480,7 @@ class Lowering:
                 same.append(True)
                 continue
             same.append(False)
-            kept = is_large(x) and x.size > SMALL
+            kept = is_large(x) and x.size > self.a.most
             kept = kept or (ends[i] is not None and x.size >= 8 and self._indexed(body, var))
             in_memory.append(kept)
             if kept:
@@ -594,13 +594,15 @@ class Lowering:
             if own and isinstance(x, Stored):  # a branch may change it
                 self.a.about_to_change(x.buffer)
         light = all(self.weight(x) <= SELECTED for x, _ in branches)
-        large = any(v.aval.size > SMALL for v in eqn.outvars)
+        large = any(v.aval.size > self.a.most for v in eqn.outvars)
         if light and not large:
             results = [self.run(*x, given, None, outs) for x in branches]
             return self._selected(which, results, eqn.outvars, outs)
         blocks, results, rows = [], [], []
         stores: list[Buffer | None] = [
-            self.a.new_buffer(kind_of(v.aval.dtype), v.aval.size) if v.aval.size > SMALL else None
+            self.a.new_buffer(kind_of(v.aval.dtype), v.aval.size)
+            if v.aval.size > self.a.most
+            else None
             for v in eqn.outvars
         ]
         for branch in branches:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from .arrays import SMALL, Array, Stored, flat_index, is_large
+from .arrays import Array, Stored, flat_index, is_large
 from .lowering import Lowering, _as_array, rule
 from .operations import Node, Unsupported, kind_of
 
@@ -22,9 +23,9 @@ def moved(
 ) -> Array:
     """Entries of `x` in other places: by NumPy if it is small, else by the index they come from."""
     shape = tuple(shape)
-    if not is_large(x) and math.prod(shape) <= SMALL:
+    if not is_large(x) and math.prod(shape) <= low.a.most:
         return _as_array(known(x), shape)
-    if is_large(x) and x.size <= SMALL and math.prod(shape) <= SMALL:
+    if is_large(x) and x.size <= low.a.most and math.prod(shape) <= low.a.most:
         return _as_array(known(low.a.small(x)), shape)
     if not is_large(x):
         x = low.a.stored(x)
@@ -84,7 +85,7 @@ def _rev(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 def _broadcast(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     x, shape = args[0], eqn.params["shape"]
     axes = eqn.params["broadcast_dimensions"]
-    if math.prod(shape) > SMALL and x.size == 1:
+    if math.prod(shape) > low.a.most and x.size == 1:
         node = low.a.scalar(x)
         return low.a.delayed(node.kind, shape, lambda index: node, (), node)
     sides = [1] * len(shape)
@@ -115,7 +116,7 @@ def _slice(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 
     shape = eqn.outvars[0].aval.shape
     known = lambda x: x[tuple(map(slice, begin, end, steps))]  # noqa: E731
-    if is_large(args[0]) and math.prod(shape) <= SMALL:  # only what is needed is read
+    if is_large(args[0]) and math.prod(shape) <= low.a.most:  # only what is needed is read
         return low.a.small(
             low.a.delayed(args[0].kind, shape, lambda i: low.a.entry(args[0], source(i)), ())
         )
@@ -125,7 +126,7 @@ def _slice(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 @rule("concatenate")
 def _concatenate(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     axis, shape, b = eqn.params["dimension"], eqn.outvars[0].aval.shape, low.b
-    if math.prod(shape) <= SMALL:
+    if math.prod(shape) <= low.a.most:
         return np.concatenate([low.a.small(x) for x in args], axis=axis)
     out = Stored(low.a.new_buffer(kind_of(eqn.outvars[0].aval.dtype), math.prod(shape)), shape)
     at = 0
@@ -159,7 +160,7 @@ def _put(
 @rule("stack")
 def _stack(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     shape, axis = eqn.outvars[0].aval.shape, eqn.params.get("axis", 0)
-    if math.prod(shape) <= SMALL:
+    if math.prod(shape) <= low.a.most:
         return np.stack([low.a.small(x) for x in args], axis=axis)
     out = Stored(low.a.new_buffer(kind_of(eqn.outvars[0].aval.dtype), math.prod(shape)), shape)
     for k, x in enumerate(args):
@@ -168,16 +169,45 @@ def _stack(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     return out
 
 
+def _part(
+    low: Lowering, x: Array, shape: Sequence[int], place: Callable[[Sequence[Node]], list[Node]]
+) -> Array:
+    """A part of a large array: `place` says where an entry is in it."""
+    entry = lambda index: low.a.entry(x, place(index))  # noqa: E731
+    out = low.a.delayed(x.kind, shape, entry, low.a.sources(x), of=[x])
+    return low.a.small(out) if math.prod(shape) <= low.a.most else out
+
+
 @rule("unstack")
 def _unstack(low: Lowering, eqn: Any, args: list[Array]) -> list[Array]:
-    rows = np.moveaxis(low.a.small(args[0]), eqn.params.get("axis", 0), 0)
-    return [np.asarray(x, object).reshape(v.aval.shape) for x, v in zip(rows, eqn.outvars)]
+    axis, x = eqn.params.get("axis", 0), args[0]
+    shapes = [v.aval.shape for v in eqn.outvars]
+    if not is_large(x) or x.size <= low.a.most:
+        rows = np.moveaxis(low.a.small(x), axis, 0)
+        return [np.asarray(row, object).reshape(n) for row, n in zip(rows, shapes)]
+    axis %= len(x.shape)
+    at = [low.b.index(k) for k in range(len(shapes))]
+    return [
+        _part(low, x, shape, lambda i, k=k: [*i[:axis], k, *i[axis:]])
+        for shape, k in zip(shapes, at, strict=True)
+    ]
 
 
 @rule("split")
 def _split(low: Lowering, eqn: Any, args: list[Array]) -> list[Array]:
-    ends = np.cumsum(eqn.params["sizes"])[:-1]
-    return list(np.split(low.a.small(args[0]), ends, axis=eqn.params["axis"]))
+    sizes, axis, x, b = eqn.params["sizes"], eqn.params["axis"], args[0], low.b
+    if not is_large(x) or x.size <= low.a.most:
+        return list(np.split(low.a.small(x), np.cumsum(sizes)[:-1], axis=axis))
+
+    def place(index: Sequence[Node], first: int) -> list[Node]:
+        moved = b.apply("add", "i64", index[axis], b.index(first))
+        return [*index[:axis], moved, *index[axis + 1 :]]
+
+    firsts = np.cumsum([0, *sizes[:-1]]).tolist()
+    return [
+        _part(low, x, v.aval.shape, partial(place, first=first))
+        for v, first in zip(eqn.outvars, firsts, strict=True)
+    ]
 
 
 @rule("tile")
@@ -189,7 +219,7 @@ def _tile(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 def _iota(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     shape, axis = eqn.params["shape"], eqn.params["dimension"]
     kind, b = kind_of(eqn.params["dtype"]), low.b
-    if math.prod(shape) > SMALL:
+    if math.prod(shape) > low.a.most:
         return low.a.delayed(kind, shape, lambda index: b.convert(index[axis], kind))
     along = np.arange(shape[axis]).reshape([-1 if d == axis else 1 for d in range(len(shape))])
     return low.a.small_of(kind, np.broadcast_to(along, shape))
@@ -200,7 +230,7 @@ def _empty(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     """Numbers that nobody reads."""
     shape, kind = eqn.outvars[0].aval.shape, kind_of(eqn.outvars[0].aval.dtype)
     node = low.b.const(kind, 0)
-    if math.prod(shape) > SMALL:
+    if math.prod(shape) > low.a.most:
         return low.a.delayed(kind, shape, lambda index: node, (), node)
     return np.full(shape, node, dtype=object)
 
@@ -209,7 +239,7 @@ def _empty(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 def _pad(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     config, shape = eqn.params["padding_config"], eqn.outvars[0].aval.shape
     fill = low.a.scalar(args[1])
-    if math.prod(shape) > SMALL:
+    if math.prod(shape) > low.a.most:
         return _padded(low, args[0], fill, config, shape)
     x = low.a.small(args[0])
     out = np.full(shape, fill, dtype=object)
@@ -281,11 +311,11 @@ def _dynamic_slice(low: Lowering, eqn: Any, args: list[Array]) -> Array:
         at = [b.apply("add", "i64", i, k) for i, k in zip(index, begin, strict=True)]
         return b.load(x.buffer, flat_index(b, at, x.shape))
 
-    if math.prod(sizes) <= SMALL and sizes[1:] == x.shape[1:]:  # one after the other
+    if math.prod(sizes) <= low.a.most and sizes[1:] == x.shape[1:]:  # one after the other
         first = flat_index(b, [begin[0], *[b.index(0)] * (len(sizes) - 1)], x.shape)
         return low.a.loaded(x.buffer, first, tuple(sizes))
     out = low.a.delayed(x.kind, tuple(sizes), entry, [x.buffer])
-    return low.a.small(out) if out.size <= SMALL else out
+    return low.a.small(out) if out.size <= low.a.most else out
 
 
 @rule("dynamic_update_slice")
@@ -348,7 +378,7 @@ def _gather(low: Lowering, eqn: Any, args: list[Array]) -> Array:
             fill = b.const(kind, given)
         elif kind == "b1":
             fill = b.const(kind, True)
-    large = is_large(x) or math.prod(shape) > SMALL
+    large = is_large(x) or math.prod(shape) > low.a.most
     source = low.a.stored(x) if large else x
     if is_large(source) or any(n.op != "const" for n in _nodes(indices)):
         source = low.a.stored(x)
@@ -377,7 +407,7 @@ def _gather(low: Lowering, eqn: Any, args: list[Array]) -> Array:
         found = low.a.entry(source, at)
         return found if fill is None else b.select(good, found, fill)
 
-    if math.prod(shape) <= SMALL:
+    if math.prod(shape) <= low.a.most:
         out = np.empty(shape, object)
         for index in np.ndindex(*shape):
             out[index] = entry([b.index(i) for i in index])
@@ -451,7 +481,7 @@ def _scatter(low: Lowering, eqn: Any, args: list[Any]) -> Array:
         value = value if op is None else b.apply(op, kind, old, value)
         b.store(place.buffer, spot, b.select(good, value, old))
 
-    if math.prod(new.shape) <= SMALL or isinstance(place, np.ndarray):
+    if math.prod(new.shape) <= low.a.most or isinstance(place, np.ndarray):
         for index in np.ndindex(*new.shape):
             put([b.index(i) for i in index])
     else:

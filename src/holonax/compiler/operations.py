@@ -142,12 +142,13 @@ class Switch:
 
 
 class For:
-    """A block for each index from 0 to `count`."""
+    """A block for each index from 0 to `count`; `apart` if no entry that it reads is written."""
 
-    __slots__ = ("body", "count", "index")
+    __slots__ = ("apart", "body", "count", "index")
 
     def __init__(self, count: int):
         self.count, self.body = count, Block()
+        self.apart = False
         self.index = Node("index", "i64")
 
 

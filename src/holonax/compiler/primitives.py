@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import SMALL, Array, is_large
+from .arrays import Array, is_large
 from .lowering import Lowering, _scalar, rule
 from .operations import Node, Unsupported, bits, is_float, is_signed, kind_of
 
@@ -34,7 +34,7 @@ _TRUTH = {"and", "or", "xor", "not", "eq", "ne", "lt", "le", "gt", "ge", "max", 
 def entrywise(low: Lowering, eqn: Any, args: list[Array], function: Callable[..., Node]) -> Array:
     """`function` of the entries of equal (or single-entry) arrays."""
     shape = eqn.outvars[0].aval.shape
-    if math.prod(shape) > SMALL:
+    if math.prod(shape) > low.a.most:
         kind = kind_of(eqn.outvars[0].aval.dtype)
         args = [
             low.a.scalar(x) if x.size == 1 else x if is_large(x) else low.a.stored(x) for x in args
@@ -260,7 +260,7 @@ def _reduce(low: Lowering, eqn: Any, args: list[Array]) -> Array:
         op = {"max": "or", "min": "and"}.get(op, op)
     (x,) = args
     first = low.b.const(kind, neutral(op, kind))
-    if not is_large(x) or x.size <= SMALL:
+    if not is_large(x) or x.size <= low.a.most:
         x = low.a.small(x)
         count = math.prod(x.shape[d] for d in axes)
         columns = np.moveaxis(x, axes, range(len(axes))).reshape(count, *shape)

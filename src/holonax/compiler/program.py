@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import algebra, lowering, machine, moving, primitives  # noqa: F401  rules register
-from .arrays import SMALL, Stored
+from .arrays import IN_LOOPS, SMALL, Stored
 from .executable import Layout
+from .fusion import fuse
 from .lanes import LaneEmitter
 from .llvm import Emitter
+from .loops import LoopEmitter
 from .lowering import MOST
 from .lowering import Lowering as Lowering
 from .machine import object_code as object_code
@@ -42,10 +44,9 @@ def written(closed: Any, *, once: bool = True) -> tuple[str, Layout]:
     low = Lowering()
     low.use_rows(closed.jaxpr)
     wide = not low.rows.widths and low.is_wide(closed.jaxpr, once)
-    if wide and low.weight(closed.jaxpr) <= 20 * MOST:
-        raise Unsupported("wide arrays")
-    made = lowered(closed, low)
-    emitter = Emitter(made.buffers, len(made.inputs), len(made.outputs))
+    made = lowered(closed, Lowering(most=IN_LOOPS) if wide else low)
+    sizes = len(made.inputs), len(made.outputs)
+    emitter = LoopEmitter(made.buffers, *sizes) if wide else Emitter(made.buffers, *sizes)
     emitter.block(made.main)
     text = emitter.text()
     return text, Layout(made.inputs, made.outputs, emitter.scratch, made.operations)
@@ -104,7 +105,7 @@ def lowered(closed: Any, low: Lowering, built_in: Sequence[Plain] = ()) -> Lower
         low.a.buffers.append(buffer)
         inputs.append((kind, tuple(var.aval.shape)))
         stored = Stored(buffer, tuple(var.aval.shape))
-        args.append(low.a.small(stored) if size <= SMALL else stored)
+        args.append(low.a.small(stored) if size <= low.a.most else stored)
         for place, value in built_in[k] if k < len(built_in) else ():
             args[-1].flat[place] = low.b.const(kind, value)
     results = low.run(jaxpr, closed.consts, args)
@@ -130,6 +131,8 @@ def lowered(closed: Any, low: Lowering, built_in: Sequence[Plain] = ()) -> Lower
                 del low.b.main.code[first:]
         outputs.append((kind, shape, zeroed))
     _write_early(low.b.main, last)
+    if low.a.most < SMALL:
+        fuse(low.b.main)
     _mark(low.b.main, low.a.buffers)
     return Lowered(low.b.main, low.a.buffers, tuple(inputs), tuple(outputs), low.b.count)
 

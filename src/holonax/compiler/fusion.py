@@ -1,0 +1,189 @@
+"""Loops over arrays that are done together.
+
+Each operation on large arrays is a loop of its own at first. Loops of one length become one loop
+where the later ones need no other entries of the earlier ones' results than that with their own
+index: what one has computed is then at hand for the next, and is not written to memory at all if
+nobody else reads it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .operations import Block, Buffer, For, Node
+
+LONGEST = 1500  # operations of a loop that others are joined to
+
+_WITH_MEMORY = {"store", "copy", "zero", "call", "load"}
+_WITH_BLOCKS = {"while", "switch", "for"}
+
+
+class _Place(NamedTuple):
+    """An entry of a buffer: `step` times the index of the loop, and `first`."""
+
+    buffer: Buffer
+    step: int
+    first: int
+
+
+class _Entries:
+    """A loop that computes entries of arrays, and nothing else."""
+
+    def __init__(self, loop: For):
+        self.loop = loop
+        self.loads: dict[Node, _Place | None] = {}  # None: entries elsewhere
+        self.stores: dict[_Place, Node] = {}  # what is written
+        self.reads: set[Buffer] = set()
+        self.writes: set[Buffer] = set()
+        self.is_simple = loop.apart = self._look()
+
+    def _look(self) -> bool:
+        index = self.loop.index
+        even: dict[Node, tuple[int, int]] = {index: (1, 0)}
+        for node in self.loop.body.code:
+            if node.op in ("add", "mul", "sub") and node.kind == "i64":
+                pair = _even(node, even)
+                if pair is not None:
+                    even[node] = pair
+            elif node.op == "load":
+                at = even.get(node.args[0])
+                self.loads[node] = None if at is None else _Place(node.data, *at)
+                self.reads.add(node.data)
+            elif node.op == "store":
+                at = even.get(node.args[0])
+                if at is None or not at[0] or _Place(node.data, *at) in self.stores:
+                    return False
+                self.stores[_Place(node.data, *at)] = node.args[1]
+                self.writes.add(node.data)
+            elif node.op in _WITH_MEMORY or node.op in _WITH_BLOCKS or "*" in node.kind:
+                return False
+        return not self.reads & self.writes
+
+    def meets(self, reads: set[Buffer], writes: set[Buffer]) -> bool:
+        """Whether it matters which is done first, this or something that reads and writes."""
+        return bool(self.writes & (reads | writes) or self.reads & writes)
+
+    def _may_join(self, other: _Entries) -> bool:
+        """Whether each entry of another loop needs no other entries of this one."""
+        count = self.loop.count
+        if other.writes & (self.reads | self.writes):
+            old = [x for x in (*self.stores, *self.loads.values()) if _is_of(x, other.writes)]
+            new = [x for x in other.stores if x.buffer in self.writes or x.buffer in self.reads]
+            if not all(_apart(x, y, count) for x in old for y in new):
+                return False
+        for place in other.loads.values():
+            if place in self.stores:
+                continue
+            if not all(_apart(place, x, count) for x in self.stores if _is_of(place, {x.buffer})):
+                return False
+        return None not in other.loads.values() or not any(
+            node.data in self.writes for node, place in other.loads.items() if place is None
+        )
+
+    def join(self, other: _Entries) -> bool:
+        """Do what another loop does after this one in the same loop, if it can be."""
+        code, more = self.loop.body.code, other.loop.body.code
+        if len(code) + len(more) > LONGEST or not self._may_join(other):
+            return False
+        same: dict[Node, Node] = {other.loop.index: self.loop.index}
+        known = {place: node for node, place in self.loads.items() if place is not None}
+        for node in more:
+            node.args = tuple(same.get(x, x) for x in node.args)
+            if node.op == "load":
+                place = other.loads[node]
+                if place in self.stores:
+                    same[node] = self.stores[place]
+                    continue
+                if place in known:
+                    same[node] = known[place]
+                    continue
+                self.loads[node] = place
+                self.reads.add(node.data)
+            code.append(node)
+        self.stores |= {place: same.get(x, x) for place, x in other.stores.items()}
+        self.writes |= other.writes
+        return True
+
+
+def _is_of(place: _Place | None, buffers: set[Buffer]) -> bool:
+    return place is None or place.buffer in buffers
+
+
+def _apart(a: _Place | None, b: _Place | None, count: int) -> bool:
+    """Whether two places are never the same, whatever the index of each."""
+    if a is None or b is None:
+        return False
+    if a.buffer is not b.buffer:
+        return True
+    between = a.first - b.first
+    return a.step == b.step and (bool(between % a.step) or abs(between) >= abs(a.step) * count)
+
+
+def _even(node: Node, even: dict[Node, tuple[int, int]]) -> tuple[int, int] | None:
+    """(step, first) of a whole number that moves on evenly with the index."""
+    pairs = []
+    for x in node.args:
+        pair = even.get(x, (0, x.data) if x.op == "const" else None)
+        if pair is None:
+            return None
+        pairs.append(pair)
+    (a, b), (c, d) = pairs
+    if node.op == "add":
+        return a + c, b + d
+    if node.op == "sub":
+        return a - c, b - d
+    return (a * d, b * d) if not c else (c * b, d * b) if not a else None
+
+
+def _touched(node: Node) -> tuple[set[Buffer], set[Buffer]]:
+    """The buffers that a statement reads, and those that it writes."""
+    if node.op == "load":
+        return {node.data}, set()
+    if node.op in ("store", "zero"):
+        return set(), {node.data}
+    if node.op == "copy":
+        target, source = node.data
+        return {source}, {target}
+    both = {buffer for buffer, _ in node.data[2]}
+    return both, both
+
+
+def _inner(node: Node) -> list[Block]:
+    if node.op == "while":
+        return [node.data.condition, node.data.body]
+    return node.data.blocks if node.op == "switch" else [node.data.body]
+
+
+def fuse(block: Block) -> None:
+    """Join the loops of a block, and of those inside of it."""
+    out: list[Node] = []
+    waiting: dict[int, tuple[Node, _Entries]] = {}  # by length
+
+    def let_go(reads: set[Buffer], writes: set[Buffer], but: int = -1) -> None:
+        for count, (node, loop) in list(waiting.items()):
+            if count != but and loop.meets(reads, writes):
+                out.append(node)
+                del waiting[count]
+
+    for node in block.code:
+        if node.op in _WITH_MEMORY:
+            let_go(*_touched(node))
+            out.append(node)
+            continue
+        if node.op not in _WITH_BLOCKS:
+            out.append(node)
+            continue
+        entries = _Entries(node.data) if node.op == "for" else None
+        if entries is None or not entries.is_simple:
+            out += [loop for loop, _ in waiting.values()]
+            waiting.clear()
+            for inner in _inner(node):
+                fuse(inner)
+            out.append(node)
+            continue
+        count = node.data.count
+        let_go(entries.reads, entries.writes, count)
+        if count in waiting and not waiting[count][1].join(entries):
+            out.append(waiting.pop(count)[0])
+        waiting.setdefault(count, (node, entries))
+    block.code[:] = [*out, *(loop for loop, _ in waiting.values())]

@@ -1,0 +1,230 @@
+"""Loops over arrays in memory, several entries at once in the vectors of the processor.
+
+LLVM could find these vectors itself, but takes minutes over programs of thousands of loops; and
+all of them have the same form: entries are read, computed with, and written at places that move on
+evenly. The last vector of a loop ends where the loop does, so that it may do some entries of the
+one before once more; a loop that changes what it reads is done entry by entry instead.
+"""
+
+from __future__ import annotations
+
+from . import functions
+from .llvm import STATEMENTS, _width, stored_type, type_of
+from .machine import host_lanes
+from .operations import Buffer, For, Node
+from .vector_emitter import VectorEmitter
+
+
+class _Places:
+    """What a loop does to its index: `steps` of a node that moves on evenly, by so much for each
+    entry; `wide` are the nodes that differ from entry to entry in any other way."""
+
+    def __init__(self, index: Node):
+        self.steps: dict[Node, int] = {index: 1}
+        self.wide: set[Node] = set()
+        self.inside: set[Node] = {index}
+
+    def add(self, node: Node) -> None:
+        """Say how a node differs, whose operands are known."""
+        self.inside.add(node)
+        if any(x in self.wide for x in node.args):
+            self.wide.add(node)
+            return
+        steps = [self.steps.get(x, 0) for x in node.args]
+        if not any(steps):
+            return
+        step = None
+        if node.kind == "i64" and node.op in ("add", "sub"):
+            step = steps[0] + steps[1] if node.op == "add" else steps[0] - steps[1]
+        elif node.kind == "i64" and node.op == "mul":
+            known = [x.data for x in node.args if x.op == "const"]
+            step = known[0] * max(steps, key=abs) if known else None
+        if step is None or node.op == "load":
+            self.wide.add(node)
+        elif step:
+            self.steps[node] = step
+
+
+def _places(loop: For) -> _Places | None:
+    """How the entries of a loop are spread in memory; None if they depend on one another, or if
+    there is more in the loop than entries."""
+    out = _Places(loop.index)
+    read: set[Buffer] = set()
+    written: dict[Buffer, list[Node]] = {}
+    for node in loop.body.code:
+        if node.op == "store":
+            if node.data.live:
+                written.setdefault(node.data, []).append(node)
+        elif node.op in STATEMENTS or "*" in node.kind:
+            return None
+        elif node.live:
+            out.add(node)
+            if node.op == "load":
+                read.add(node.data)
+    for buffer, stores in written.items():
+        if buffer in read and not loop.apart:
+            return None
+        for store in stores:
+            at = store.args[0]
+            if at not in out.wide and not out.steps.get(at):
+                return None  # all in one place
+            if at in out.wide and len(stores) > 1:
+                return None
+    return out
+
+
+class LoopEmitter(VectorEmitter):
+    """Writes one program down, with its loops in vectors."""
+
+    def __init__(self, buffers: list[Buffer], inputs: int, outputs: int):
+        self.lanes = host_lanes()
+        self._places: _Places | None = None  # of the loop that is written now
+        self._given: dict[str, str] = {}  # what it takes from outside, with its type
+        self._apart: list[str] = []  # the functions of loops
+        super().__init__(buffers, inputs, outputs)
+
+    def _for(self, node: Node) -> None:
+        loop = node.data
+        places = _places(loop) if loop.count >= self.lanes else None
+        if places is None:
+            super()._for(node)
+            return
+        self._n += 1
+        n, first, around = self._n, len(self.lines), self._block
+        self._given, self._places = {}, places
+        self._label("loop")
+        loop.index.name = "%i"
+        self.lines.append("")
+        for inner in loop.body.code:
+            self._now_wide = inner in places.wide
+            if inner.op == "store":
+                self._store(inner)
+            elif inner.live:
+                inner.name = self._computed(inner)
+        self._now_wide, self._places = False, None
+        last = loop.count - self.lanes
+        following = self._value(f"add nuw nsw i64 %i, {self.lanes}")
+        beyond = self._value(f"icmp sgt i64 {following}, {last}")
+        following = self._value(f"select i1 {beyond}, i64 {last}, i64 {following}")
+        more = self._value(f"icmp slt i64 %i, {last}")
+        body, self.lines[first:] = self.lines[first:], []
+        body[1] = f"  %i = phi i64 [0, %entry], [{following}, %loop]"
+        self._label(around)
+        self.lines.pop()
+        given = ", ".join(f"{kind} {name}" for name, kind in self._given.items())
+        self._apart += [
+            f"define private void @loop{n}({given}) nounwind {{",
+            "entry:",
+            "  br label %loop",
+            *body,
+            f"  br i1 {more}, label %loop, label %done",
+            "done:",
+            "  ret void",
+            "}",
+        ]
+        self.lines.append(f"  call void @loop{n}({given})")
+
+    def _operand(self, node: Node) -> str:
+        places = self._places
+        if places is None or node.op == "const":
+            return super()._operand(node)
+        if node in places.wide:
+            return node.name
+        if node not in places.inside:
+            self._given[node.name] = type_of(node.kind)
+        if not self._now_wide:
+            return node.name
+        if node in places.steps:
+            return self._moving(node)
+        return self._everywhere(node.kind, node.name)
+
+    def _in_memory(self, buffer: Buffer) -> str:
+        """The name of a buffer, in the function of a loop or outside."""
+        if self._places is not None and buffer.place != "constant":
+            self._given[buffer.name] = "ptr"
+        return buffer.name
+
+    def _moving(self, node: Node) -> str:
+        """A whole number that moves on evenly, for each entry."""
+        found = self._found.get(("moving", node.name))
+        if found is None:
+            step, whole = self._places.steps[node], self._vector("i64")
+            places = ", ".join(f"i64 {step * k}" for k in range(self.lanes))
+            first = self._everywhere("i64", node.name)
+            found = self._value(f"add {whole} {first}, <{places}>")
+            self._found["moving", node.name] = found
+        return found
+
+    # -- reading and writing -------------------------------------------------------------------
+
+    def _pointers(self, buffer: Buffer, index: Node) -> str:
+        """Where the entries of a vector are, or begin if they lie side by side."""
+        kind, name = stored_type(buffer.kind), self._in_memory(buffer)
+        wide = self._now_wide
+        self._now_wide = not self._is_even(index)
+        whole, at = self._type("i64"), self._operand(index)
+        self._now_wide = wide
+        return self._value(f"getelementptr inbounds {kind}, ptr {name}, {whole} {at}")
+
+    def _is_even(self, index: Node) -> bool:
+        """Whether entries at an index lie side by side."""
+        return self._places is not None and self._places.steps.get(index) == 1
+
+    def _address(self, buffer: Buffer, index: Node) -> str:
+        self._in_memory(buffer)
+        return super()._address(buffer, index)
+
+    def _load(self, node: Node) -> str:
+        if not self._now_wide:
+            return super()._load(node)
+        buffer, index = node.data, node.args[0]
+        kind, align = stored_type(buffer.kind), _width(buffer.kind)
+        vector, pointers = f"<{self.lanes} x {kind}>", self._pointers(buffer, index)
+        if self._is_even(index):
+            fixed = self._invariant if buffer.place in ("input", "constant") else ""
+            out = self._value(f"load {vector}, ptr {pointers}, align {align}{fixed}")
+        else:
+            name = f"llvm.masked.gather.{self._in_vectors(kind)}"
+            types = f"<{self.lanes} x ptr>, i32, <{self.lanes} x i1>, {vector}"
+            self.declared.add(f"declare {vector} @{name}({types})")
+            out = self._value(
+                f"call {vector} @{name}(<{self.lanes} x ptr> {pointers}, i32 {align}, "
+                f"<{self.lanes} x i1> splat (i1 true), {vector} poison)"
+            )
+        if buffer.kind == "b1":
+            return self._value(f"trunc {vector} {out} to {self._vector('b1')}")
+        return out
+
+    def _in_vectors(self, kind: str) -> str:
+        letter = {"double": "f64", "float": "f32"}.get(kind, kind)
+        return f"v{self.lanes}{letter}.v{self.lanes}p0"
+
+    def _store(self, node: Node) -> None:
+        buffer, (index, value) = node.data, node.args
+        if not buffer.live:
+            return
+        if self._places is None:
+            super()._store(node)
+            return
+        self._now_wide = True
+        what, kind, align = self._operand(value), stored_type(buffer.kind), _width(buffer.kind)
+        vector, pointers = f"<{self.lanes} x {kind}>", self._pointers(buffer, index)
+        if buffer.kind == "b1":
+            what = self._value(f"zext {self._vector('b1')} {what} to {vector}")
+        if self._is_even(index):
+            self.lines.append(f"  store {vector} {what}, ptr {pointers}, align {align}")
+        else:
+            name = f"llvm.masked.scatter.{self._in_vectors(kind)}"
+            types = f"{vector}, <{self.lanes} x ptr>, i32, <{self.lanes} x i1>"
+            self.declared.add(f"declare void @{name}({types})")
+            self.lines.append(
+                f"  call void @{name}({vector} {what}, <{self.lanes} x ptr> {pointers}, "
+                f"i32 {align}, <{self.lanes} x i1> splat (i1 true))"
+            )
+        self._now_wide = False
+
+    def text(self) -> str:
+        """The whole module."""
+        texts, declared = functions.text(self._functions, self.lanes)
+        self.declared |= declared
+        return "\n".join(["; loops", *texts, super().text(), *self._apart])
