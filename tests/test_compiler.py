@@ -29,16 +29,14 @@ from jax import lax
 import holonax  # noqa: F401  switches to double precision
 import random_programs
 from holonax.compiler import (
-    algebra,
     arrays,
     counts,
     lowering,
     machine,
-    moving,
     native,
-    primitives,
     rows,
 )
+from holonax.compiler import loops as vector_loops
 from holonax.compiler import program as programs
 from holonax.compiler.executable import Program
 
@@ -56,14 +54,20 @@ def compiled(closed):
 
 
 @contextmanager
-def limits(small: int | None = None, rolled: bool = False, in_rows: bool = False):
+def limits(
+    small: int | None = None, rolled: bool = False, in_rows: bool = False, wide: bool = False
+):
     """Arrays of more than `small` entries are kept in memory; loops and branches are not written
     out if they are to be `rolled`; numbers are computed side by side if they are to be `in_rows`,
-    however few they are."""
+    however few they are; the program counts as one of `wide` arrays."""
     with pytest.MonkeyPatch.context() as patch:
         if small is not None:
-            for module in (arrays, lowering, primitives, moving, algebra, programs):
-                patch.setattr(module, "SMALL", small)
+            for name in ("SMALL", "IN_LOOPS"):
+                patch.setattr(arrays, name, small)
+        if wide:
+            patch.setattr(lowering, "WIDE_FROM", -1)
+            patch.setattr(lowering, "WIDTH", -1)
+            patch.setattr(vector_loops, "host_lanes", lambda: 2)
         if rolled:
             patch.setattr(lowering, "UNROLLED", 0)
             patch.setattr(lowering, "SELECTED", 0)
@@ -79,6 +83,8 @@ WAYS = {
     "memory": {"small": 4},
     "loops": {"rolled": True},
     "loops in memory": {"small": 4, "rolled": True},
+    "vectors": {"small": 4, "wide": True},
+    "loops of vectors": {"small": 4, "rolled": True, "wide": True},
     "rows": {"in_rows": True},
     "loops over rows": {"rolled": True, "in_rows": True},
     "constants": {},  # all arguments are known
@@ -333,7 +339,7 @@ def of_all(table: dict[str, Any], *which: int) -> Callable[..., Any]:
 quiet = partial(np.errstate, all="ignore")
 
 
-@pytest.mark.parametrize("way", ["scalars", "memory", "constants"])
+@pytest.mark.parametrize("way", ["scalars", "memory", "vectors", "constants"])
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_arithmetic_is_that_of_the_standard(dtype, way):
     """Denormals, infinities and NaN included; what is known is computed by the same rules."""
@@ -371,7 +377,7 @@ def each_whole(*slow):
     return [pytest.param(x, marks=marks(x)) for x in (*WHOLE, "bool")]
 
 
-@pytest.mark.parametrize("way", ["scalars", "memory", "constants"])
+@pytest.mark.parametrize("way", ["scalars", "memory", "vectors", "constants"])
 @pytest.mark.parametrize("dtype", each_whole("int16", "int32", "uint32"))
 def test_whole_numbers_are_those_of_jax(dtype, way):
     x, y = pairs(dtype, limits_of(dtype))
@@ -380,7 +386,7 @@ def test_whole_numbers_are_those_of_jax(dtype, way):
     assert_identical(got, jax.jit(f)(x, y))
 
 
-@pytest.mark.parametrize("way", ["scalars", "memory", "constants"])
+@pytest.mark.parametrize("way", ["scalars", "memory", "vectors", "constants"])
 @pytest.mark.parametrize("dtype", KINDS)
 def test_conversions_are_those_of_jax(dtype, way):
     """Too large numbers become the largest, NaN becomes 0."""
@@ -412,7 +418,7 @@ def assert_within(got: np.ndarray, want: np.ndarray, ulps: float, name: str) -> 
     assert apart[worst] <= ulps, f"{name}: {got[worst]!r} is not {want[worst]!r}"
 
 
-@pytest.mark.parametrize("way", ["scalars", "memory", "constants"])
+@pytest.mark.parametrize("way", ["scalars", "memory", "vectors", "constants"])
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_functions_are_right_to_the_last_bits(dtype, way):
     """By functions of more precision; XLA's approximations are not always as near."""
@@ -425,7 +431,7 @@ def test_functions_are_right_to_the_last_bits(dtype, way):
         assert_within(got[name], want[name], 4, name)
 
 
-@pytest.mark.parametrize("way", ["scalars", "memory", "constants"])
+@pytest.mark.parametrize("way", ["scalars", "memory", "vectors", "constants"])
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_functions_of_two_numbers_are_right_to_the_last_bits(dtype, way):
     x, y = pairs(dtype, np.concatenate([limits_of(dtype), [0.3, -0.7, 11.0, -3.0]]).astype(dtype))
@@ -449,7 +455,7 @@ def test_functions_are_those_of_jax(dtype, way):
     assert_close(run(f, x, way=way), jax.jit(f)(x), rtol=rtol, atol=least)
 
 
-@pytest.mark.parametrize("way", ["scalars", "memory", "constants"])
+@pytest.mark.parametrize("way", ["scalars", "memory", "vectors", "constants"])
 def test_functions_of_double_precision_only(way):
     x, y = pairs("float64", np.concatenate([limits_of("float64"), denormals("float64"), [0.3]]))
 
@@ -903,7 +909,7 @@ def branches(draw: Draw) -> Case:
 def test_primitives_are_those_of_jax_on_random_shapes(name, seed):
     function, args, compare = CASES[name](Draw(seed))
     want = jax.jit(function)(*args)
-    for way in ("scalars", "loops in memory", "loops over rows", "constants"):
+    for way in ("scalars", "loops in memory", "vectors", "loops over rows", "constants"):
         compare(run(function, *args, way=way), want)
 
 
@@ -989,7 +995,9 @@ def test_random_programs(program, seed):
 @many(max_examples=60)
 @given(random_programs.programs(random_programs.UPDATES), seeds)
 def test_random_programs_that_update_arrays_in_place(program, seed):
-    assert_program_is_that_of_jax(program, seed, ["memory", "loops in memory"])
+    assert_program_is_that_of_jax(
+        program, seed, ["memory", "loops in memory", "vectors", "loops of vectors"]
+    )
 
 
 @many(max_examples=5)
@@ -1006,7 +1014,11 @@ def test_random_programs_on_a_batch(program, seed):
 
 STYLES = {
     "varied": (random_programs.VARIED, WAYS, False),
-    "updates": (random_programs.UPDATES, ["memory", "loops in memory"], False),
+    "updates": (
+        random_programs.UPDATES,
+        ["memory", "loops in memory", "vectors", "loops of vectors"],
+        False,
+    ),
     "large": (random_programs.LARGE, ["scalars", "loops"], False),
     "batch": (random_programs.VARIED, WAYS, True),
 }
@@ -1125,14 +1137,14 @@ def test_members_of_a_batch_leave_a_loop_at_different_times():
 
 
 def test_long_rows_of_operations_on_large_arrays(monkeypatch):
-    monkeypatch.setattr(lowering, "WIDE_FROM", (10**9, 10**9))  # else they are left to XLA
-
     def f(x):
         for k in range(300):
             x = jnp.flip(x) * 1.001 + 0.1 * k
         return x
 
     x = np.arange(1500.0)
+    assert_close(run(f, x), jax.jit(f)(x))  # as one of wide arrays
+    monkeypatch.setattr(lowering, "WIDE_FROM", 10**9)
     assert_close(run(f, x), jax.jit(f)(x))
 
 

@@ -106,9 +106,9 @@ def _whole_input(nodes: list[Node]) -> Buffer | None:
 class Arrays:
     """Arrays in and out of memory."""
 
-    def __init__(self, builder: Builder, rows: RowMaker, most: int = SMALL) -> None:
-        self.b, self.rows = builder, rows
-        self.most = most  # entries up to which an array is taken apart
+    def __init__(self, builder: Builder, rows: RowMaker, in_loops: bool = False) -> None:
+        self.b, self.rows, self.in_loops = builder, rows, in_loops
+        self.most = IN_LOOPS if in_loops else SMALL  # entries up to which an array is taken apart
         self.buffers: list[Buffer] = []
         self._constants: dict[Any, Buffer] = {}
 
@@ -271,7 +271,7 @@ class Arrays:
                 body(done)
                 return
             n = shape[len(done)]
-            if n == 1 or (n <= WRITTEN_OUT and self.most < SMALL):
+            if n == 1 or (self.in_loops and n <= WRITTEN_OUT):
                 for k in range(n):
                     nest([*done, self.b.index(k)])
                 return

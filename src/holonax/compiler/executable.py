@@ -14,12 +14,14 @@ from .operations import DTYPES
 @dataclass(frozen=True)
 class Layout:
     """The arrays of a program: (kind, shape) of those that go in; (kind, shape, whether it has to
-    be zero at first) of those that come out; the room for others in bytes; how many operations."""
+    be zero at first) of those that come out; the room for others in bytes; how many operations;
+    whether these are in loops over arrays, which does not matter once it is compiled."""
 
     inputs: tuple[tuple[str, tuple[int, ...]], ...]
     outputs: tuple[tuple[str, tuple[int, ...], bool], ...]
     room: int
     operations: int
+    in_loops: bool = False
 
     def said(self) -> list[Any]:
         """As plain data."""

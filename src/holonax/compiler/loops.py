@@ -8,11 +8,15 @@ one before once more; a loop that changes what it reads is done entry by entry i
 
 from __future__ import annotations
 
+from typing import Any
+
 from . import functions
 from .llvm import STATEMENTS, _width, stored_type, type_of
 from .machine import host_lanes
 from .operations import Buffer, For, Node
 from .vector_emitter import VectorEmitter
+
+_OF_ANGLES = {"sin", "cos", "tan"}  # those of vectors are for angles below 2^45
 
 
 class _Places:
@@ -155,6 +159,11 @@ class LoopEmitter(VectorEmitter):
             self._found["moving", node.name] = found
         return found
 
+    def _function(self, op: str, kind: str, args: Any) -> str:
+        if self._now_wide and op in _OF_ANGLES:
+            return self._one_by_one(op, kind, args)
+        return super()._function(op, kind, args)
+
     # -- reading and writing -------------------------------------------------------------------
 
     def _pointers(self, buffer: Buffer, index: Node) -> str:
@@ -227,4 +236,4 @@ class LoopEmitter(VectorEmitter):
         """The whole module."""
         texts, declared = functions.text(self._functions, self.lanes)
         self.declared |= declared
-        return "\n".join(["; loops", *texts, super().text(), *self._apart])
+        return "\n".join([*texts, super().text(), *self._apart])

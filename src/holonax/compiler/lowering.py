@@ -16,7 +16,7 @@ import jax
 import numpy as np
 from jax.extend import core as jax_core
 
-from .arrays import SMALL, Array, Arrays, Delayed, Stored, flat_index, is_large
+from .arrays import Array, Arrays, Delayed, Stored, flat_index, is_large
 from .operations import (
     Block,
     Buffer,
@@ -33,8 +33,8 @@ from .rows import RowMaker, parts, widths
 UNROLLED = 3000  # operations up to which a loop of known length is written out
 LONGEST = 32  # and how often it may be done
 SELECTED = 24  # operations up to which both sides of a branch are computed
-# Entries of arrays on average, and operations (of what runs often, and once), that are for XLA.
-WIDTH, WIDE_FROM = 19, (50_000, 300_000)
+# Entries of arrays on average, and operations, from which on a program is written in loops.
+WIDTH, WIDE_FROM = 19, 30_000
 MOST = 250_000  # operations beyond which a program is left to XLA
 
 Rule = Callable[["Lowering", Any, list[Array]], Any]
@@ -92,10 +92,10 @@ class Plan(NamedTuple):
 class Lowering:
     """One program that is being taken apart."""
 
-    def __init__(self, unrolled: int | None = None, most: int = SMALL) -> None:
+    def __init__(self, unrolled: int | None = None, in_loops: bool = False) -> None:
         self.b = Builder()
         self.rows = RowMaker(self.b)
-        self.a = Arrays(self.b, self.rows, most)
+        self.a = Arrays(self.b, self.rows, in_loops)
         self._unrolled = UNROLLED if unrolled is None else unrolled
         self._plans: dict[Any, Plan] = {}
         self._weights: dict[int, tuple[int, int]] = {}
@@ -159,10 +159,10 @@ class Lowering:
         """About how many scalar operations a jaxpr is; loops of unknown length count once."""
         return self._measured(jaxpr)[0]
 
-    def is_wide(self, jaxpr: Any, once: bool) -> bool:
+    def is_wide(self, jaxpr: Any) -> bool:
         """Whether a program is long, and its arrays have many entries on average."""
         weight, equations = self._measured(jaxpr)
-        return weight > WIDE_FROM[once] and weight > WIDTH * equations
+        return weight > WIDE_FROM and weight > WIDTH * equations
 
     def _measured(self, jaxpr: Any) -> tuple[int, int]:
         """(scalar operations, operations on arrays), roughly."""

@@ -64,6 +64,7 @@ PATIENCE = 2.0  # seconds of compiling after which somebody at a terminal is tol
 # over a long program take longer than they save: its zeros and common parts are gone already.
 SIZES = (8000, 20_000, 55_000)
 EFFORTS = (Effort(2, 2), Effort(1, 1), Effort(0, 1), Effort(0, 0))
+IN_LOOPS = Effort(0, 1)  # their vectors are written already
 
 # LLVM's longest passes take half of XLA's time, 28 s of 42 s for a chain of 100 bodies, and make no
 # step faster.
@@ -176,17 +177,15 @@ class Native:
                 raise Unsupported("llvmlite is not installed")
             from .program import written  # slow to import; not needed for programs on disk
 
-            text, layout = written(closed, once=self._once)
+            text, layout = written(closed)
         except Unsupported as reason:
             counts.left_to_xla.append((self.__name__, str(reason)))
             return _by_xla(closed, shape, shapes, key, self._once)
         clock.append(time.perf_counter())
         size = layout.operations
         effort = EFFORTS[3 if self._once else bisect.bisect_left(SIZES, size)]
-        import os
-
-        if text.startswith("; loops") and not self._once:
-            effort = Effort(*eval(os.environ.get("HXEFF", "(0,1)")))
+        if layout.in_loops and not self._once:
+            effort = IN_LOOPS
         by_text = fingerprint.fingerprint("text", machine.processor(), text, *effort)
         found = store.read(by_text)
         code = patiently(machine.object_code, text, effort) if found is None else found[1]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import algebra, lowering, machine, moving, primitives  # noqa: F401  rules register
-from .arrays import IN_LOOPS, SMALL, Stored
+from .arrays import SMALL, Stored
 from .executable import Layout
 from .fusion import fuse
 from .lanes import LaneEmitter
@@ -38,18 +38,18 @@ class Lowered(NamedTuple):
     operations: int
 
 
-def written(closed: Any, *, once: bool = True) -> tuple[str, Layout]:
-    """A closed jaxpr in LLVM's language. Raises `Unsupported` where it is better left to XLA, such
-    as long programs of wide arrays, which XLA computes in vectors; longer ones, if run `once`."""
+def written(closed: Any) -> tuple[str, Layout]:
+    """A closed jaxpr in LLVM's language: a program of wide arrays in loops over them, any other in
+    scalars and rows. Raises `Unsupported` for what is left to XLA."""
     low = Lowering()
     low.use_rows(closed.jaxpr)
-    wide = not low.rows.widths and low.is_wide(closed.jaxpr, once)
-    made = lowered(closed, Lowering(most=IN_LOOPS) if wide else low)
+    wide = not low.rows.widths and low.is_wide(closed.jaxpr)
+    made = lowered(closed, Lowering(in_loops=True) if wide else low)
     sizes = len(made.inputs), len(made.outputs)
     emitter = LoopEmitter(made.buffers, *sizes) if wide else Emitter(made.buffers, *sizes)
     emitter.block(made.main)
     text = emitter.text()
-    return text, Layout(made.inputs, made.outputs, emitter.scratch, made.operations)
+    return text, Layout(made.inputs, made.outputs, emitter.scratch, made.operations, wide)
 
 
 def written_in_lanes(
@@ -131,7 +131,7 @@ def lowered(closed: Any, low: Lowering, built_in: Sequence[Plain] = ()) -> Lower
                 del low.b.main.code[first:]
         outputs.append((kind, shape, zeroed))
     _write_early(low.b.main, last)
-    if low.a.most < SMALL:
+    if low.a.in_loops:
         fuse(low.b.main)
     _mark(low.b.main, low.a.buffers)
     return Lowered(low.b.main, low.a.buffers, tuple(inputs), tuple(outputs), low.b.count)
