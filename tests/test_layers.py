@@ -21,7 +21,7 @@ LAYERS = {
     "problem": "linalg system",
     "formulation": "linalg system problem",
     "integrator": "linalg system problem",
-    "start": "linalg system",
+    "start": "linalg compiler system",
     "result": "compiler rotation system problem formulation start",
     "run": "linalg compiler system problem formulation integrator start result",
     "analysis": "compiler rotation system problem formulation integrator start result run",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -21,6 +20,7 @@ from .._config import check_precision, refuse_after_fork
 from .._memory import Memory
 from .._messages import explained, listed, shown
 from .._numbers import finite_number
+from ..compiler import native
 from ..system.base import Array, System, check_system
 from ..system.dense import smallest_multipliers
 from ..system.evaluation import Evaluation, evaluated
@@ -466,10 +466,12 @@ class _LargeStart(NamedTuple):
     probe: Array
 
 
-# compiled quickly rather than well, for it runs once
-@partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
-def _large_start(system: System, q: Array, v: Array, t: Array, tol: Array) -> _LargeStart:
-    """Newton in the mass metric with the block factor, then velocities and accelerations."""
+@native(once=True)
+def _large_start(
+    system: System, q: Array, v: Array, t: Array, tol: Array, guess: Array
+) -> _LargeStart:
+    """Newton in the mass metric with the block factor, then velocities and accelerations. With any
+    velocity as a `guess` the factor is put to the test."""
     largest = lambda x: jnp.max(jnp.abs(x), initial=0.0)  # noqa: E731
 
     def improve(now: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
@@ -487,7 +489,6 @@ def _large_start(system: System, q: Array, v: Array, t: Array, tol: Array) -> _L
     start = (q, first, jnp.asarray(False), jnp.asarray(0))
     q, last, _, _ = jax.lax.while_loop(unfinished, improve, start)
     factor = system.factor(q, t)
-    guess = jax.random.normal(jax.random.key(0), v.shape)
     rate = factor.apply(guess)
     left = factor.apply(guess - factor.correct(rate))
     v = jax.lax.fori_loop(0, 2, lambda _, v: v - factor.correct(system.constraint_rate(q, v, t)), v)
@@ -502,14 +503,14 @@ def _start_large(system: System, q: Array, v: Array, t: float, tol: float) -> St
     A Schur complement that cannot be solved accurately betrays dependent constraints.
     """
     refuse_after_fork()
-    time = jnp.asarray(t, dtype=float)
-    found = _large_start(system, q, v, time, tol)
+    given = (np.float64(t), np.float64(tol), np.random.default_rng(0).standard_normal(v.shape))
+    found = _large_start(system, q, v, *given)
     rows = constraint_rows(system, q, v)
     _check_finite(system, "residual", rows, np.asarray(found.first))
     redundant = not float(found.probe) <= 1e-6
     if redundant:
         system = system.with_redundant_constraints()
-        found = _large_start(system, q, v, time, tol)
+        found = _large_start(system, q, v, *given)
     size = float(jnp.max(jnp.abs(found.last), initial=0.0))
     if not size <= tol:
         raise ConstraintError(
