@@ -148,9 +148,9 @@ def _repeating(P: Any, missed: Any, rate: Any, given: Directions) -> tuple[np.nd
     x = vt[kept].T @ ((u.T @ right)[kept] / s[kept, None])
     off = np.max(np.abs(matrix @ x - right), axis=0, initial=0.0)
     scale = np.max(np.abs(missed), axis=0, initial=0.0)
-    for k in np.flatnonzero(off > _LEFT * scale + 1e-12):
+    for k in map(int, np.flatnonzero(off > _LEFT * scale + 1e-12)):
         raise ValueError(
-            f"{_OWNER}: with another {given.entry(int(k))} no motion near this one repeats: what a "
+            f"{_OWNER}: with another {given.entry(k)} no motion near this one repeats: what a "
             "period adds (energy, say) is not taken up by another start. Take a motion that is "
             "isolated: with damping, or at the pace of a driver; if the parameter changes the "
             "period of that, give periods."

@@ -134,11 +134,12 @@ def _moved(system: Any, t: float, q: np.ndarray, rank: int, given: Directions) -
 def _check_fits(system: Any, tangent: Tangent, place: Any, forced: Any, given: Directions) -> None:
     """Refuse changes that redundant constraints do not allow."""
     off = np.max(np.abs(tangent.jacobian @ forced - place), axis=0, initial=0.0)
-    for k in np.flatnonzero(off > 1e-9 * (1 + np.max(np.abs(place), axis=0, initial=0.0))):
+    size = 1 + np.max(np.abs(place), axis=0, initial=0.0)
+    for k in map(int, np.flatnonzero(off > 1e-9 * size)):
         row = int(np.argmax(np.abs((tangent.jacobian @ forced - place)[:, k])))
         joint = system.constraint_names(place.shape[0])[row]
         raise ValueError(
-            f"{_OWNER}: with another {given.entry(int(k))} the mechanism does not fit together: the "
+            f"{_OWNER}: with another {given.entry(k)} the mechanism does not fit together: the "
             f"redundant constraints, among them that of {joint}, cannot be met. Change parameters "
             "that keep it whole."
         )
@@ -156,12 +157,12 @@ def _balanced(system: Any, here: Variation, Z: Any, load: Any, given: Directions
     x = np.linalg.lstsq(row[:, None] * K, row[:, None] * wanted, rcond=softest)[0]
     off = np.max(np.abs(K @ x - wanted), axis=0, initial=0.0)
     scale = np.max(np.abs(wanted), axis=0, initial=0.0)
-    for k in np.flatnonzero(off > _LEFT * scale + 1e-300):
+    for k in map(int, np.flatnonzero(off > _LEFT * scale + 1e-300)):
         soft = Z @ np.linalg.svd(K)[2][-1]
         names = system.velocity_names(Z.shape[0])
         most = [names[i] for i in np.argsort(-np.abs(soft))[:3] if abs(soft[i]) > 1e-6]
         raise ValueError(
-            f"{_OWNER}: with another {given.entry(int(k))} there is no equilibrium near this one: "
+            f"{_OWNER}: with another {given.entry(k)} there is no equilibrium near this one: "
             f"nothing resists the motion of {listed(most)}. Hold it by a spring or a joint."
         )
     return x
