@@ -65,7 +65,7 @@ def test_equations_and_inequalities_hold():
 
 
 def test_constraints_hold_to_rounding_after_a_loose_search():
-    """A throw onto a circle and no higher than 1.2, at the least speed, with a coarse tolerance; one
+    """A throw onto a circle and no higher than 1.2, at the least speed, coarsely; one
     that leaves nothing to choose is met within bounds."""
     system, start = thrown()
     place = lambda motion: jnp.sum(motion.q[-1] ** 2)  # noqa: E731
