@@ -356,7 +356,7 @@ class _Search:
             worst = np.max(np.abs(off), initial=0.0)
             if not _RESTORED < worst < np.inf:
                 break
-            free = np.ones(y.size, dtype=bool)
+            free, step = np.ones(y.size, dtype=bool), np.zeros(y.size)
             for _ in range(y.size):  # what lies at a bound and would leave is held there
                 step = np.zeros(y.size)
                 step[free] = -np.linalg.lstsq(slopes[:, free], off, rcond=1e-10)[0]
