@@ -298,7 +298,7 @@ def assert_same_on(device, name, steps):
     values[[3, 150]] = 1e308  # too heavy for numbers
     middle = system.with_parameters({parameter: values[140]})
     run = hx.simulate(middle, start, 0.3, **steps)
-    level = np.max(np.sum(run.v**2, axis=1))  # that the faster half of the runs comes to
+    level = 0.999 * np.max(np.sum(run.v**2, axis=1))  # what the faster half of the runs comes to
     fast = hx.Event("fast", speed, level=level, terminal=True, direction="rising")
     given = {
         "parameters": {parameter: values},
@@ -320,4 +320,5 @@ def assert_same_on(device, name, steps):
     np.testing.assert_allclose(two.q[good], one.q[good], atol=1e-10)
     np.testing.assert_allclose(two.ended[good], one.ended[good], atol=1e-11)
     for key, seen in one.reduced.items():
-        np.testing.assert_allclose(two.reduced[key][good], seen[good], rtol=1e-8)
+        # over other steps where rounding has chosen these otherwise
+        np.testing.assert_allclose(two.reduced[key][good], seen[good], rtol=1e-7)
