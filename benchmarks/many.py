@@ -12,6 +12,7 @@ import numpy as np
 import holonax as hx
 
 from .measure import Recorder
+from .problems import MANY_MASSES, STEP, SliderCrank
 
 DT, STEPS = 1e-3, 1000
 RUNS = 4096  # of one measurement
@@ -66,3 +67,22 @@ def ensembles(
         walls = [[many(n).stats["run_time"] for _ in range(recorder.repeats)] for n in (1, cores)]
         gain = min(walls[0]) / min(walls[1])
         recorder.row(label, "times_one_core", gain, note=f"{cores} cores, wall time")
+
+
+def many_slider_cranks(recorder: Recorder, methods: dict[str, dict[str, Any]]) -> None:
+    """What the peers' rollouts and parameter variations do as well: rods of many masses."""
+    system, start = hx.examples.slider_crank()
+    p, steps = SliderCrank, round(SliderCrank.t_end / STEP)
+
+    for name, options in methods.items():
+
+        def run(options: dict[str, Any] = options) -> Any:
+            given = {"parameters": {"m": MANY_MASSES}, "t_end": p.t_end, "dt": STEP}
+            return hx.ensemble(system, start, **given, **options, threads=1)
+
+        def note(result: Any) -> str:
+            drift = float(np.max(result.drift[:, 0]))
+            return f"{MANY_MASSES.size} runs, {result.road}, drift {drift:.1e} m"
+
+        error = lambda result: p.end_error(result.q[0, 0])  # noqa: E731
+        recorder.per_step(name, steps * MANY_MASSES.size, run, error, note=note)

@@ -17,8 +17,9 @@ import holonax as hx
 
 from . import fresh
 from .first_answer import ANSWERS, MECHANISMS
+from .gpu import planar_chain
 from .gradients import four_bar, gradients
-from .many import ensembles
+from .many import ensembles, many_slider_cranks
 from .measure import Recorder, peak_memory, tool_main, version_of
 from .problems import (
     RHO,
@@ -332,6 +333,9 @@ WORKS: dict[str, Callable[[Recorder], None]] = {
     "tree 500": lambda r: rods(r, tree(500), GENERALIZED_ALPHA),
     "first-answer/gyroscope": lambda r: fresh.answer(r, "gyroscope", error=Gyroscope.error),
     "first-answer/command-line": lambda r: fresh.command_lines(r, hx.examples.__all__),
+    "many slider-cranks": lambda r: many_slider_cranks(
+        r, {name: method(name) for name in (GENERALIZED_ALPHA, PROJECTED_RK4)}
+    ),
     "first-answer/compile-generalized-alpha": lambda r: cold_compile(r, GENERALIZED_ALPHA),
     "first-answer/compile-RK4": lambda r: cold_compile(r, PROJECTED_RK4),
 }
@@ -362,6 +366,7 @@ for _part, _build, _parameter, _runs in (
     ("slider-crank", hx.examples.slider_crank, "m", 4096),
     ("four-bar", four_bar, "coupler.mass", 2048),
     ("spatial-slider-crank", hx.examples.spatial_slider_crank, "rod.mass", 512),
+    ("planar-chain-10", lambda: planar_chain(10), "rod4.mass", 256),
 ):
     for _kind, _options in (
         ("generalized-alpha", {"dt": STEP, **method(GENERALIZED_ALPHA)}),

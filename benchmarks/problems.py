@@ -53,6 +53,10 @@ class SliderCrank:
         return float(abs(angle - reference("slider-crank")[-1]))
 
 
+MANY_MASSES = SliderCrank.mass * np.linspace(1.0, 1.1, 1024)  # of the rods of many slider-cranks
+PEER_RUNS = 16  # of these that a peer computes
+
+
 class SpatialSliderCrank:
     """Haug's spatial slider-crank with the numbers of `holonax.examples`, 5 s.
 

@@ -107,10 +107,10 @@ def jobs() -> list[Job]:
     for part in ("slider-crank", "four-bar", "chain-10"):
         for kind in ("generalized-alpha", "RK4"):
             add(f"gradients/{part}-{kind}", holonax=600)
-    for part in ("slider-crank", "four-bar", "spatial-slider-crank"):
+    for part in ("slider-crank", "four-bar", "spatial-slider-crank", "planar-chain-10"):
         for kind in ("generalized-alpha", "RK4", "Dopri5"):
             add(f"ensemble/{part}-{kind}", holonax=120)
-    add("ensemble/slider-crank-RK4", mujoco=60)
+    add("many slider-cranks", holonax=60, mujoco=40, exudyn=40)
     out += _first_answers()
     return out
 
@@ -228,6 +228,9 @@ def targets() -> list[Target]:
     ):
         text = f"ensemble, {variant}, steps/s of one core"
         out.append(Target(text, "ensemble", "steps_per_s", "value", bound, variant, True))
+    for variant, peer in ((rk4, "MuJoCo's rollouts"), (alpha, "Exudyn's parameter variation")):
+        text = f"many slider-cranks, {variant}, against {peer}"
+        out.append(faster(text, "many slider-cranks", "us_per_step", 20, variant=variant))
     text = "ensemble, spatial slider-crank, RK4, against one run"
     spatial = "spatial-slider-crank, RK4"
     out.append(Target(text, "ensemble", "times_one_run", "value", 10, spatial, True))

@@ -423,6 +423,7 @@ RECORDS = {
     *("Equilibrium", "Linearization", "Modes", "Motion", "ActuatorForces", "Convergence"),
     *("StabilityRegion", "Floquet", "Trajectory", "Vec2", "Vec3", "ModelFile", "FileError"),
     *("Ensemble", "Band", "Reduction", "Fit", "SavedResult", "Sweep", "SweepPoints", "Optimum"),
+    *("EquilibriumSensitivity", "ModeSensitivity", "OrbitSensitivity"),
 }
 # What takes minutes where its arguments are good.
 ALWAYS_SPOILT = {"reproduce": "name", "n_four_bar": "n"}

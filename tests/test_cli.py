@@ -275,6 +275,25 @@ def test_a_sweep_of_samples_is_a_dataset(four_bar, capsys):
     assert "a sweep of other points" in capsys.readouterr().err
 
 
+@pytest.mark.slow
+def test_a_sweep_on_a_cluster(four_bar, capsys):
+    """The dataset that workers of Dask write is that of this process."""
+    distributed = pytest.importorskip("distributed")
+    command = ["sweep", four_bar, "--vary", "crank.mass=1:3", "--samples", "16", "--t-end", "0.05"]
+    command += ["--dt", "0.005", "--quantity", "rocker.angle"]
+    assert cli.main([*command, "--out", "here.zarr"]) == 0
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as cluster:
+        address = ["--dask", cluster.scheduler_address]
+        assert cli.main([*command, *address, "--out", "there.zarr"]) == 0
+    assert "16 points, 16 done" in capsys.readouterr().out
+    here, there = (hx.many.open_sweep(f"{name}.zarr") for name in ("here", "there"))
+    for name in ("crank.mass", "rocker.angle", "max rocker.angle"):
+        np.testing.assert_allclose(there[name], here[name], atol=1e-13)
+    assert cli.main([*command, "--dask", "tcp://127.0.0.1:1", "--out", "none.zarr"]) == 2
+    assert "no scheduler of Dask answers" in capsys.readouterr().err
+
+
 def test_the_page_and_the_picture(four_bar, capsys):
     assert cli.main(["view", four_bar, "--t-end", "0.1", "--html", "motion.html", "-q"]) == 0
     assert "<html" in Path("motion.html").read_text(encoding="utf-8")

@@ -28,6 +28,7 @@ from jax import lax
 
 import holonax  # noqa: F401  switches to double precision
 import random_programs
+from holonax._jaxprs import scan_sizes
 from holonax.compiler import (
     arrays,
     counts,
@@ -1389,3 +1390,20 @@ def test_threads_do_not_disturb_one_another():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_the_sizes_of_a_scan_are_those_of_any_version_of_jax():
+    def scanned(a, b, rows):
+        return lax.scan(lambda c, x: ((c[0] + a * x, c[1] * b), c[0]), (a, b), rows)
+
+    closed = jax.make_jaxpr(scanned)(1.0, 2.0, jnp.ones(3))
+    (scan,) = (eqn for eqn in closed.jaxpr.eqns if eqn.primitive.name == "scan")
+    assert scan_sizes(scan.params) == (2, 2)
+
+    class Inputs:
+        """Those of JAX 0.11: a tree that is taken apart."""
+
+        def unpack(self):
+            return (None, None), (None,), ()
+
+    assert scan_sizes({"ft_in": Inputs()}) == (2, 1)

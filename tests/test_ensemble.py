@@ -106,6 +106,30 @@ def test_a_mechanism_of_a_model():
     assert result.drift.max() < 1e-12
 
 
+def chain(n):
+    """Rods of 1 m in a row, hanging from the first by pins."""
+    model = hx.Model()
+    for k in range(n):
+        model.planar_body(f"rod{k}", hx.rod(1.0, mass=1.0), position=(k + 0.5, 0.0))
+        before = f"rod{k - 1}" if k else "ground"
+        model.revolute(f"pin{k}", before, f"rod{k}", at=(float(k), 0.0))
+    return model.build()
+
+
+@pytest.mark.slow
+def test_a_chain_of_ten_goes_in_lanes():
+    """By elimination from block to block, lane by lane; a lane that fails stops alone."""
+    system, start = chain(10)
+    masses = np.linspace(0.5, 1.5, 9)
+    masses[4] = 1e308  # too heavy for numbers
+    result = hx.ensemble(system, start, parameters={"rod4.mass": masses}, t_end=0.02, dt=2e-3)
+    assert "lanes" in result.road
+    assert result.success.tolist() == [k != 4 for k in range(9)]
+    for k in (0, 8):
+        one = system.with_parameters({"rod4.mass": masses[k]})
+        assert_same(result, k, hx.simulate(one, start, 0.02, dt=2e-3, save="end"))
+
+
 def test_states_at_times_are_those_of_trajectory():
     system, start = slider_crank()
     times, masses = np.array([0.0, 0.03, 0.1, 0.11]), np.linspace(0.9, 1.1, 5)

@@ -64,6 +64,32 @@ def test_equations_and_inequalities_hold():
     np.testing.assert_allclose(best.values["u"], [0.0, 9.81 - 1.0], atol=1e-5)
 
 
+def test_constraints_hold_to_rounding_after_a_loose_search():
+    """A throw onto a circle and no higher than 1.2, at the least speed, coarsely; one
+    that leaves nothing to choose is met within bounds."""
+    system, start = thrown()
+    place = lambda motion: jnp.sum(motion.q[-1] ** 2)  # noqa: E731
+    high = lambda motion: jnp.max(motion.q[:, 1])  # noqa: E731
+    best = hx.optimize(
+        *(system, start, TIMES, lambda motion: jnp.sum(motion.v[0] ** 2)),
+        parameters="v",
+        constraints={"circle": (place, 9.0, 9.0), "low": (high, None, 1.2)},
+        dt=0.1,
+        tol=1e-2,
+    )
+    assert best.success and best.violation < 1e-12
+    assert best.constraints["low"] <= 1.2 + 1e-12
+    best = hx.optimize(
+        *(system, start, TIMES, lambda motion: motion.v[0, 0] ** 2),
+        parameters="v",
+        bounds={"v": (-4.0, [4.0, 5.0])},
+        constraints={"end": (lambda motion: motion.q[-1], [3.0, 0.0], [3.0, 0.0])},
+        dt=0.1,
+        tol=1e-2,
+    )
+    np.testing.assert_allclose(best.values["v"], [3.0, 9.81 / 2], atol=1e-11)
+
+
 def test_a_bound_is_kept_and_said():
     system, start = thrown()
     best = hx.optimize(

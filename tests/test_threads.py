@@ -265,3 +265,60 @@ def test_runs_on_a_gpu_are_those_of_the_processor():
         one, two = (hx.ensemble(system, start, device=d, **given) for d in ("cpu", "gpu"))
         assert "GPU" in two.road
         np.testing.assert_allclose(one.q, two.q, atol=1e-11)
+
+
+def four_bar():
+    """A crank, a coupler and a rocker of rods, falling from where it is."""
+    model = hx.Model()
+    model.planar_body("crank", hx.rod(0.2, mass=1.0), position=(0.1, 0.0))
+    model.planar_body("coupler", hx.rod(0.5, mass=2.0), position=(0.4, 0.2), angle=0.9)
+    model.planar_body("rocker", hx.rod(0.4, mass=1.5), position=(0.55, 0.2), angle=1.8)
+    model.revolute("A", "ground", "crank", at_a=(0.0, 0.0), at_b=(-0.1, 0.0))
+    model.revolute("B", "crank", "coupler", at_a=(0.1, 0.0), at_b=(-0.25, 0.0))
+    model.revolute("C", "coupler", "rocker", at_a=(0.25, 0.0), at_b=(0.2, 0.0))
+    model.revolute("D", "ground", "rocker", at_a=(0.6, 0.0), at_b=(-0.2, 0.0))
+    return model.build(hold=["crank"])
+
+
+@pytest.mark.skipif(driver_trouble() is not None, reason="there is no GPU")
+@pytest.mark.parametrize("steps", [{"dt": 1e-3}, {"rtol": 1e-8}], ids=["equal", "by error"])
+@pytest.mark.parametrize("name", ["slider-crank", "four-bar"])
+def test_what_runs_end_by_is_the_same_on_a_gpu(name, steps):
+    """Some end at an event, some fail, the others go on; what is observed of them is the same."""
+    assert_same_on("gpu", name, steps)
+
+
+def assert_same_on(device, name, steps):
+    if name == "four-bar":
+        (system, start), parameter = four_bar(), "coupler.mass"
+    else:
+        (system, start), parameter = hx.examples.slider_crank(), "m"
+    speed = lambda t, q, v: v @ v  # noqa: E731
+    values = float(system.parameters()[parameter]) * np.linspace(0.5, 2.0, 300)
+    values[[3, 150]] = 1e308  # too heavy for numbers
+    middle = system.with_parameters({parameter: values[140]})
+    run = hx.simulate(middle, start, 0.3, **steps)
+    level = 0.999 * np.max(np.sum(run.v**2, axis=1))  # what the faster half of the runs comes to
+    fast = hx.Event("fast", speed, level=level, terminal=True, direction="rising")
+    given = {
+        "parameters": {parameter: values},
+        "t_end": 0.3,
+        "events": [fast],
+        "reduce": {
+            "most": hx.many.Largest(speed),
+            "mean": hx.many.Mean(speed),
+            "when": hx.many.FirstPassage(speed, level=level / 3),
+        },
+        **steps,
+    }
+    one, two = (hx.ensemble(system, start, device=x, **given) for x in ("cpu", device))
+    assert {0, 1} == set(one.success.astype(int)) and "fast" in set(one.event)
+    np.testing.assert_array_equal(one.success, two.success)
+    np.testing.assert_array_equal(one.event, two.event)
+    np.testing.assert_array_equal(one.reason, two.reason)
+    good = one.success
+    np.testing.assert_allclose(two.q[good], one.q[good], atol=1e-10)
+    np.testing.assert_allclose(two.ended[good], one.ended[good], atol=1e-11)
+    for key, seen in one.reduced.items():
+        # over other steps where rounding has chosen these otherwise
+        np.testing.assert_allclose(two.reduced[key][good], seen[good], rtol=1e-7)

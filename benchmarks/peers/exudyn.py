@@ -32,7 +32,20 @@ from exudyn.utilities import RigidBodyInertia
 
 from .. import fresh
 from ..measure import Recorder, tool_main, version_of
-from ..problems import RHO, STEP, Andrews, FourBars, Gyroscope, Rods, SliderCrank, chain, net, tree
+from ..problems import (
+    MANY_MASSES,
+    PEER_RUNS,
+    RHO,
+    STEP,
+    Andrews,
+    FourBars,
+    Gyroscope,
+    Rods,
+    SliderCrank,
+    chain,
+    net,
+    tree,
+)
 
 warnings.filterwarnings("ignore")
 
@@ -149,14 +162,14 @@ def measure(
 # -- slider-crank -------------------------------------------------------------------------------
 
 
-def slider_crank_model() -> Model:
+def slider_crank_model(mass: float = SliderCrank.mass) -> Model:
     """Two planar bodies, two revolute joints and a prismatic one: 6 coordinates, 5 constraints."""
     p = SliderCrank
     container = exu.SystemContainer()
     system = container.AddSystem()
     ground = system.AddObject(ObjectGround())
     crank = planar_body(system, 1.0, p.crank_inertia, (0, 0, p.angle))
-    rod = planar_body(system, p.mass, p.rod_inertia, (p.q0[2], p.q0[3], p.q0[1]))
+    rod = planar_body(system, mass, p.rod_inertia, (p.q0[2], p.q0[3], p.q0[1]))
     origin = marker(system, ground, 0, 0)
     near, far = marker(system, rod, -p.offset, 0), marker(system, rod, p.rod - p.offset, 0)
     system.AddObject(RevoluteJoint2D(markerNumbers=[origin, marker(system, crank, 0, 0)]))
@@ -193,6 +206,28 @@ def slider_crank(recorder: Recorder) -> None:
             SliderCrank.t_end,
             lambda model: SliderCrank.end_error(angle(model, model.parts[0], SliderCrank.angle)),
         )
+
+
+def many_slider_cranks(recorder: Recorder) -> None:
+    """Its parameter variation over the mass of the rod, in one process; models are built in it."""
+    from exudyn.processing import ParameterVariation
+
+    p, method = SliderCrank, Method()
+
+    def one(given: dict[str, Any]) -> float:
+        model = solve(slider_crank_model(float(given["mass"])), method, STEP, p.t_end)
+        return angle(model, model.parts[0], p.angle)
+
+    masses = (float(MANY_MASSES[0]), float(MANY_MASSES[-1]), PEER_RUNS)
+
+    def run() -> Any:
+        return ParameterVariation(
+            one, {"mass": masses}, useMultiProcessing=False, showProgress=False
+        )
+
+    steps = round(p.t_end / STEP) * PEER_RUNS
+    note = lambda found: f"{PEER_RUNS} runs, ParameterVariation"  # noqa: E731
+    recorder.per_step(str(method), steps, run, lambda found: p.end_error(found[1][0]), note=note)
 
 
 def slider_crank_accuracy(recorder: Recorder) -> None:
@@ -418,6 +453,7 @@ def first_answer(recorder: Recorder) -> None:
 
 WORKS: dict[str, Callable[[Recorder], None]] = {
     "slider-crank": slider_crank,
+    "many slider-cranks": many_slider_cranks,
     "andrews cartesian": andrews_cartesian,
     "slider-crank accuracy": slider_crank_accuracy,
     "andrews accuracy": andrews_accuracy,

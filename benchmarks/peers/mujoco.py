@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import fresh
 from ..measure import Recorder, tool_main, version_of
-from ..problems import Gyroscope, Rods, SliderCrank, chain
+from ..problems import MANY_MASSES, PEER_RUNS, STEP, Gyroscope, Rods, SliderCrank, chain
 
 
 def options(spec: Any, rods: Rods, step: float) -> None:
@@ -139,35 +139,42 @@ def slider_crank(step: float) -> Any:
     return spec.compile()
 
 
-def ensembles(recorder: Recorder) -> None:
-    """Rollouts of slider-cranks in one thread, by CPU time."""
-    import time
-
+def many_slider_cranks(recorder: Recorder) -> None:
+    """Rollouts of slider-cranks whose rods differ by their mass."""
     from mujoco import rollout
 
-    step, steps, runs = 1e-3, 1000, 256
-    model = slider_crank(step)
-    data = mujoco.MjData(model)
-    p = SliderCrank
+    p, steps = SliderCrank, round(SliderCrank.t_end / STEP)
+    models = []
+    for mass in MANY_MASSES[:: len(MANY_MASSES) // PEER_RUNS]:
+        model = slider_crank(STEP)
+        model.body("rod").mass[:] = mass
+        models.append(model)
+    data = mujoco.MjData(models[0])
     data.qpos[:] = [p.angle, p.rod_angle - p.angle, p.slider]
-    size = mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_FULLPHYSICS)
-    first = np.zeros(size)
-    mujoco.mj_getState(model, data, first, mujoco.mjtState.mjSTATE_FULLPHYSICS)
-    spent = []
-    for _ in range(recorder.repeats):
-        begin = time.process_time()
-        states, _ = rollout.rollout(model, data, np.tile(first, (runs, 1)), nstep=steps)
-        spent.append(time.process_time() - begin)
-    mujoco.mj_setState(model, data, states[-1, -1], mujoco.mjtState.mjSTATE_FULLPHYSICS)
-    mujoco.mj_forward(model, data)
-    drift = float(np.max(np.abs(data.efc_pos)))
-    note = f"{runs} runs, rollout, RK4, soft constraint, slider of 1 g; drift {drift:.1e} m"
-    recorder.row("slider-crank, RK4", "steps_per_s", runs * steps / min(spent), drift, note=note)
+    state = mujoco.mjtState.mjSTATE_FULLPHYSICS
+    first = np.zeros(mujoco.mj_stateSize(models[0], state))
+    mujoco.mj_getState(models[0], data, first, state)
+    starts = np.tile(first, (len(models), 1))
+
+    def run() -> Any:
+        return rollout.rollout(models, data, starts, nstep=steps)[0]
+
+    def drift(states: Any) -> str:
+        mujoco.mj_setState(models[0], data, states[0, -1], state)
+        mujoco.mj_forward(models[0], data)
+        off = float(np.max(np.abs(data.efc_pos)))
+        return f"{len(models)} runs, rollout, soft constraint, slider of 1 g; drift {off:.1e} m"
+
+    def error(states: Any) -> float:
+        mujoco.mj_setState(models[0], data, states[0, -1], state)
+        return p.end_error(data.qpos[0])
+
+    recorder.per_step("RK4, rollout", steps * len(models), run, error, note=drift)
 
 
 WORKS = {f"chain N={n} accuracy": lambda r, n=n: accuracy(r, n) for n in (10, 100, 1000)}
 WORKS["first-answer/gyroscope"] = first_answer
-WORKS["ensemble/slider-crank-RK4"] = ensembles
+WORKS["many slider-cranks"] = many_slider_cranks
 
 
 if __name__ == "__main__":

@@ -8,16 +8,21 @@ from .kinematics import Motion, kinematic_motion, kinematics
 from .linearization import Linearization, linearize
 from .modes import Modes
 from .optimize import Optimum, optimize
+from .orbit_sensitivity import OrbitSensitivity
+from .sensitivity import EquilibriumSensitivity, ModeSensitivity
 
 __all__ = [
     "ActuatorForces",
     "Equilibrium",
+    "EquilibriumSensitivity",
     "Fit",
     "Floquet",
     "Linearization",
+    "ModeSensitivity",
     "Modes",
     "Motion",
     "Optimum",
+    "OrbitSensitivity",
     "equilibrium",
     "fit",
     "floquet",

@@ -8,6 +8,7 @@ function theorem, and puts it into words.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -29,6 +30,7 @@ from ..system.mechanism import Mechanism
 from ..system.reaction_forces import refuse_reaction_forces
 from .checks import as_start, check_system, is_traced, known, unit
 from .load_steps import loaded
+from .sensitivity import EquilibriumSensitivity, equilibrium_sensitivity
 from .statics import Found, Problem, search
 from .tangent_space import Tangent
 
@@ -92,6 +94,22 @@ class Equilibrium(eqx.Module):
                 f"{type(self.system).__name__}, which knows coordinates only (use .q)."
             )
         return self.system
+
+    @checked_call
+    def sensitivity(self, parameters: Sequence[str] | str) -> EquilibriumSensitivity:
+        """How it changes with the named parameters, of ``system.parameters()``: derivatives of q,
+        lam and of quantities by name.
+
+        By the implicit function theorem, of the equilibrium that moves continuously with the
+        parameters; where some motion meets no resistance, of that which moves least (in the mass
+        metric). Raises a `ValueError` where there is none.
+
+        ```python
+        change = rest.sensitivity(["spring.stiffness", "rod.mass"])
+        change.quantity("rod.angle")["spring.stiffness"]  # rad / (N m/rad)
+        ```
+        """
+        return equilibrium_sensitivity(self, parameters)
 
     @property
     def start(self) -> Start:

@@ -12,6 +12,7 @@ many steps as it takes for P to settle.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -32,6 +33,7 @@ from ..system.places import rotations
 from ..system.reaction_forces import refuse_reaction_forces
 from .checks import as_start, check_system, is_traced, known_rank
 from .linearization import holonomic_rows
+from .orbit_sensitivity import OrbitSensitivity, orbit_sensitivity
 from .steady import skew
 from .tangent_space import Tangent
 from .variation import Bases, Variation, allowed, variation
@@ -67,6 +69,7 @@ class Floquet(eqx.Module):
     period: float
     error: float
     motion: Result = eqx.field(static=True)
+    _along: Along = eqx.field(static=True, repr=False)
 
     @property
     def exponents(self) -> np.ndarray:
@@ -83,6 +86,29 @@ class Floquet(eqx.Module):
     def start(self) -> Start:
         """The state that the period begins with."""
         return self.motion.start
+
+    @checked_call
+    def sensitivity(
+        self,
+        parameters: Sequence[str] | str,
+        *,
+        periods: Mapping[str, Any] | None = None,
+    ) -> OrbitSensitivity:
+        """How the motion that repeats changes with the named parameters, of
+        ``system.parameters()``: derivatives of its first state and of its period.
+
+        **Arguments:**
+
+        - `periods`: what is known of the derivatives of the period, by the names of parameters: of
+          a motion at the pace of a driver that turns at ``"motor.rate"``,
+          ``{"motor.rate": -period / rate}``.
+
+        The period of a motion that nothing drives changes as it must; one that a driver or a load
+        paces stays, but for `periods`. Where motions that repeat come in families (another phase,
+        another energy) it is the one whose first state changes least, in the mass metric. Raises a
+        `ValueError` where there is none.
+        """
+        return orbit_sensitivity(self._along, parameters, periods)
 
     def __str__(self) -> str:
         lines = [
@@ -145,11 +171,11 @@ def floquet(
     rank = known_rank("floquet", start, "Take a smaller mechanism.")
     if start.redundant:
         system = system.with_redundant_constraints()
-    along = _Along(system, start, period, rank, rtol, options)
+    along = Along(system, start, period, rank, rtol, options)
     for _ in range(_SEARCHES if find else 0):
         if along.error <= _REPEATS:
             break
-        along = _Along(system, along.improved(), period, rank, rtol, options)
+        along = Along(system, along.improved(), period, rank, rtol, options)
     if along.error > _REPEATS:
         raise ValueError(
             f"floquet: the motion does not repeat after {period:g} s: {along.worst}. Give the "
@@ -158,17 +184,24 @@ def floquet(
     P = along.monodromy
     values = np.linalg.eigvals(P)
     order = np.lexsort((-values.imag, -np.round(np.abs(values), 12)))
-    return Floquet(values[order], P, along.B, period, along.error, along.run)
+    return Floquet(values[order], P, along.B, period, along.error, along.run, along)
 
 
-class _Point(NamedTuple):
+class Point(NamedTuple):
     """The equations of small deviations at one instant."""
 
     F: np.ndarray
     here: Variation
+    tangent: Tangent
+
+    def accelerated(self, force: Any, gamma: Any) -> Any:
+        """The accelerations that are left of columns of forces and of gamma."""
+        tangent = self.tangent
+        y = tangent.allowed(tangent.force(force))
+        return tangent.displacement(y + tangent.inverse @ (tangent.scale[:, None] * gamma))
 
 
-class _Along:
+class Along:
     """One period of a motion, and what deviations meet along it."""
 
     def __init__(
@@ -184,29 +217,25 @@ class _Along:
         self.last = self._point(self.run.t[-1], self.run.q[-1], self.run.v[-1])
         here = self.first.here
         rows = holonomic_rows(system, here, rank, start.q, np.float64(start.t), "floquet")
+        self.holonomic = rows
         bases = allowed(here, rank, rows)
         self.B, self.onto = _both(here, bases)
         self.error, self.worst = self._compared()
 
-    def _point(self, t: float, q: np.ndarray, v: np.ndarray) -> _Point:
+    def _point(self, t: float, q: np.ndarray, v: np.ndarray) -> Point:
         here = variation(self.system, t, q, v, self.rank)
         by_position, by_velocity = _gamma_changes(
             self.system, np.float64(t), np.asarray(q), np.asarray(v), here.a
         )
-        tangent = Tangent.split(here.mass, here.jacobian, self.rank)
-
-        def accelerated(force: Any, gamma: Any) -> Any:
-            y = tangent.allowed(tangent.force(force))
-            return tangent.displacement(y + tangent.inverse @ (tangent.scale[:, None] * gamma))
-
         nv = v.size
         F = np.zeros((2 * nv, 2 * nv))
+        point = Point(F, here, Tangent.split(here.mass, here.jacobian, self.rank))
         F[:nv, nv:] = np.eye(nv)
         for at in rotations(self.system):  # increments are counted in axes that turn
             F[np.ix_(at, at)] = -skew(v[at])
-        F[nv:, :nv] = accelerated(here.by_position, by_position)
-        F[nv:, nv:] = accelerated(here.by_velocity, by_velocity)
-        return _Point(F, here)
+        F[nv:, :nv] = point.accelerated(here.by_position, by_position)
+        F[nv:, nv:] = point.accelerated(here.by_velocity, by_velocity)
+        return point
 
     def _compared(self) -> tuple[float, str]:
         """By how much the state after a period differs, relative, and what differs most."""
@@ -247,11 +276,18 @@ class _Along:
     @property
     def monodromy(self) -> np.ndarray:
         """P, with as many steps as it takes."""
-        steps, before = _FEWEST, self._carried(_FEWEST)
+        return self.onto @ self.settled(self.B)
+
+    def settled(self, first: np.ndarray, source: Any = None) -> np.ndarray:
+        """What a period makes of the deviations `first`, with as many steps as it takes; see
+        `_carried`."""
+        steps, before = _FEWEST, self._carried(_FEWEST, first, source)
         while steps < _MOST:
             steps *= 2
-            now = self._carried(steps)
-            if np.linalg.norm(now - before) <= _SETTLED * np.linalg.norm(now):
+            now = self._carried(steps, first, source)
+            if np.linalg.norm(self.onto @ (now - before)) <= _SETTLED * np.linalg.norm(
+                self.onto @ now
+            ):
                 return now
             before = now
         raise ValueError(
@@ -260,24 +296,28 @@ class _Along:
             f"{listed(self.system.velocity_names(self.start.v.size), 3)}."
         )
 
-    def _carried(self, steps: int) -> np.ndarray:
-        """P by so many steps of Gauss's method."""
-        h, n = self.period / steps, self.B.shape[0]
+    def _carried(self, steps: int, z: np.ndarray, source: Any) -> np.ndarray:
+        """z' = F z + source(t, q, v, here), by so many steps of Gauss's method."""
+        h, n = self.period / steps, z.shape[0]
         begin = self.start.t + h * np.arange(steps)
         times = (begin[:, None] + h * _C).ravel()
         q, v = self.run.at(np.minimum(times, self.run.t[-1]))
-        z = self.B
         for k in range(steps):
-            F = [self._point(*x).F for x in zip(*(y[3 * k : 3 * k + 3] for y in (times, q, v)))]
-            # stages: K_i = F_i (z + h sum_j a_ij K_j)
+            at = list(zip(*(y[3 * k : 3 * k + 3] for y in (times, q, v)), strict=True))
+            points = [self._point(*x) for x in at]
+            # stages: K_i = F_i (z + h sum_j a_ij K_j) + b_i
             system = np.eye(3 * n)
             for i in range(3):
                 for j in range(3):
                     rows, columns = slice(i * n, i * n + n), slice(j * n, j * n + n)
-                    system[rows, columns] -= h * _A[i, j] * F[i]
-            K = np.linalg.solve(system, np.concatenate([f @ z for f in F]))
+                    system[rows, columns] -= h * _A[i, j] * points[i].F
+            forced = [point.F @ z for point in points]
+            if source is not None:
+                more = [source(*x, point) for x, point in zip(at, points, strict=True)]
+                forced = [x + y for x, y in zip(forced, more, strict=True)]
+            K = np.linalg.solve(system, np.concatenate(forced))
             z = z + h * np.tensordot(_B, K.reshape(3, n, -1), 1)
-        return self.onto @ z
+        return z
 
 
 def _both(here: Variation, bases: Bases) -> tuple[np.ndarray, np.ndarray]:

@@ -34,6 +34,7 @@ from ..system.reaction_forces import refuse_reaction_forces
 from .checks import as_start, check_system, coordinate_index, is_traced, known, known_rank, unit
 from .equilibrium import Equilibrium
 from .modes import Modes, sorted_modes
+from .sensitivity import ModeSensitivity, mode_sensitivity
 from .steady import SteadyFrame, Unsteady, steady_frame
 from .tangent_space import library
 from .variation import Bases, Variation, allowed, variation
@@ -62,6 +63,7 @@ class Linearization(eqx.Module):
     velocity_basis: Array
     dragged: Array
     system: System
+    t: Any
     q: Array
     v: Array
     lam: Array
@@ -118,6 +120,18 @@ class Linearization(eqx.Module):
         count = int(np.sum(np.imag(values) >= 0))
         shapes = self.basis @ vectors[: self.basis.shape[1], :count]
         return Modes.of(eigenvalues[:count], shapes, tuple(self.names))
+
+    @checked_call
+    def sensitivity(self, parameters: Sequence[str] | str) -> ModeSensitivity:
+        """How eigenvalues, frequencies and damping ratios change with the named parameters, of
+        ``system.parameters()``; about an equilibrium, which moves with them.
+
+        ```python
+        small = hx.linearize(system, hx.equilibrium(system, start))
+        small.sensitivity(["spring.stiffness"]).frequency["spring.stiffness"]  # Hz/(N m/rad), modes
+        ```
+        """
+        return mode_sensitivity(self, parameters)
 
     def __str__(self) -> str:
         n, nv = self.basis.shape[1], self.basis.shape[0]
@@ -183,7 +197,7 @@ def linearize(
     if not at_rest:
         frame, changing = _steady(system, t, q, v, rank, rows, here, bases)
     found = eqx.filter_jit(_linearized) if is_traced((here, bases)) else _linearized
-    return found(system, q, v, here, bases, frame, chosen, changing)
+    return found(system, t, q, v, here, bases, frame, chosen, changing)
 
 
 def holonomic_rows(
@@ -285,6 +299,7 @@ def _chosen(
 
 def _linearized(
     system: System,
+    t: Any,
     q: Array,
     v: Array,
     here: Variation,
@@ -321,6 +336,7 @@ def _linearized(
         velocity_basis=Zv,
         dragged=C,
         system=system,
+        t=t,
         q=q,
         v=v,
         lam=here.lam,

@@ -2,7 +2,8 @@
 
     minimize  c(motion(p), p)   subject to   low <= g(motion(p), p) <= high,   p within bounds
 
-by quasi-Newton methods of SciPy: L-BFGS-B, or SLSQP where there are constraints. The derivatives
+by quasi-Newton methods of SciPy: L-BFGS-B, or SLSQP where there are constraints, followed by steps
+of Gauss and Newton that meet these to rounding. The derivatives
 are those of the computed motion: by its adjoint where there are many parameters, by tangents that
 follow the run where there are few.
 """
@@ -35,6 +36,7 @@ from .search import limits_of, named
 _OWNER = "optimize"
 _ADJOINT = 3  # tangents that take as long as an adjoint
 _MET = 1e-6  # how well constraints are met at the end of a good search
+_RESTORED, _RESTORING = 1e-12, 12  # what they are brought to after it, and in how many steps
 
 
 @dataclass(frozen=True)
@@ -204,7 +206,10 @@ class _Search:
         low, high = limits_of(_OWNER, bounds, names, self.known, np.ones_like(x))
         reach = np.maximum(np.abs(low), np.abs(high))
         size = np.where(np.isfinite(reach), reach, 1.0)
-        self._scale = np.where(x != 0, np.abs(x), size)
+        # the entries of an array are of one kind: one that happens to be small is no small unit
+        largest = [np.full(x.size, np.max(np.abs(x), initial=0.0)) for x in self.known.values()]
+        own = np.concatenate(largest)
+        self._scale = np.where(own > 0, own, size)
         self.limits = low / self._scale, high / self._scale
         self.begin = np.clip(x / self._scale, *self.limits)
         self._last: tuple[bytes, Any] = b"", None
@@ -329,15 +334,49 @@ class _Search:
 
         return {"type": kind, "fun": value, "jac": slope}
 
+    def _missed(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """By how much constraints are not met, signed, and the Jacobian of these rows."""
+        rows, matrices = self.at(y)
+        off, slopes = [np.zeros(0)], [np.zeros((0, y.size))]
+        for x, slope, pair in zip(rows[1:], matrices[1:], self._asked.limits, strict=True):
+            low, high = (np.broadcast_to(np.ravel(limit), x.shape) for limit in pair)
+            beyond = np.minimum(x - low, 0.0) + np.maximum(x - high, 0.0)
+            which = ~(beyond == 0)
+            off.append(beyond[which])
+            slopes.append(slope[which])
+        return np.concatenate(off), np.concatenate(slopes)
+
+    def restored(self, y: np.ndarray) -> np.ndarray:
+        """The nearest place at which constraints hold, by Gauss and Newton, as far as that goes.
+
+        SLSQP ends where its merit does not change; what may not be off is then brought to rounding.
+        """
+        y = np.clip(y, *self.limits)
+        for _ in range(_RESTORING):
+            off, slopes = self._missed(y)
+            worst = np.max(np.abs(off), initial=0.0)
+            if not _RESTORED < worst < np.inf:
+                break
+            free, step = np.ones(y.size, dtype=bool), np.zeros(y.size)
+            for _ in range(y.size):  # what lies at a bound and would leave is held there
+                step = np.zeros(y.size)
+                step[free] = -np.linalg.lstsq(slopes[:, free], off, rcond=1e-10)[0]
+                out = free & (np.clip(y + step, *self.limits) != y + step)
+                if not out.any() or out.sum() == free.sum():
+                    break
+                free &= ~out
+            moved = np.clip(y + step, *self.limits)
+            if not np.max(np.abs(self._missed(moved)[0]), initial=0.0) < worst:
+                break
+            y = moved
+        return y
+
     def result(self, found: Any) -> Optimum:
         """The best parameters."""
-        y = np.clip(found.x, *self.limits)
+        y = self.restored(found.x)
         rows, _ = self.at(y)
         held = dict(zip(self._asked.names, rows[1:], strict=True))
-        off = [0.0]
-        for x, (low, high) in zip(rows[1:], self._asked.limits, strict=True):
-            beyond = np.maximum(np.ravel(low) - x, x - np.ravel(high))
-            off.append(float(np.max(beyond, initial=0.0)))
+        off = float(np.max(np.abs(self._missed(y)[0]), initial=0.0))
         values = self.values(y)
         moved = {name: x for name, x in values.items() if name not in ("q", "v")}
         cost, message = float(rows[0][0]), str(found.message).strip().rstrip(".").capitalize()
@@ -348,8 +387,8 @@ class _Search:
             cost=cost,
             begin=self.first,
             constraints=held,
-            violation=max(off),
-            success=bool(found.success) and np.isfinite(cost) and max(off) < _MET,
+            violation=off,
+            success=bool(found.success) and np.isfinite(cost) and off < _MET,
             message=message,
             runs=self.runs,
             system=self._system.with_parameters(moved) if moved else self._system,

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 from jax.extend import core as jax_core
 
+from .._jaxprs import scan_sizes
 from .arrays import Array, Arrays, Delayed, Stored, flat_index, is_large
 from .operations import (
     Block,
@@ -374,7 +375,7 @@ class Lowering:
 
     def _scan(self, eqn: Any, values: list[Array], dying: list[bool]) -> list[Array]:
         p = eqn.params
-        n_const, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
+        (n_const, n_carry), length = scan_sizes(p), p["length"]
         body, consts = opened(p["jaxpr"])
         fixed, start = values[:n_const], values[n_const : n_const + n_carry]
         fixed, rows = ([self.settled(x) for x in xs] for xs in (fixed, values[n_const + n_carry :]))
@@ -561,7 +562,7 @@ class Lowering:
             inner = opened(p[CALLS[name]])[0]
             pairs = zip(given, inner.invars, strict=True)
         elif name == "scan":
-            inner, last = opened(p["jaxpr"])[0], p["num_consts"] + p["num_carry"]
+            inner, last = opened(p["jaxpr"])[0], sum(scan_sizes(p))
             if self._is_short(length_of(eqn), inner):
                 return []
             rows = [v for v in given[last:] if not isinstance(v, jax_core.Literal)]

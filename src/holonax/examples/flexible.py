@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 
-from .._numbers import finite_number
+from .._numbers import count, finite_number
 from ..model import Model, Section
 from .describing import Options, described, run_as
 
@@ -90,7 +90,7 @@ def flexible_four_bar(elements: int = 6) -> tuple[Model, Options]:
 def rotor(blades: int = 3, spin: float = 20.0, elements: int = 6) -> tuple[Model, Options]:
     """A rotor of `blades` clamped to a hub on a shaft along z, that spins at `spin` [rad/s] as if
     it were rigid at first: composite flats of 2 m, 100 x 12 mm, 0.2 m from the axis."""
-    spin = finite_number("rotor", "spin", spin)
+    spin, blades = finite_number("rotor", "spin", spin), count("rotor", "blades", blades)
     model = Model()
     flat = Section.rectangle(0.1, 0.012, E=20e9, G=6e9, density=1600.0)
     turning = (0.0, 0.0, spin)

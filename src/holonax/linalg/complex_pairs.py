@@ -17,6 +17,8 @@ import numpy as np
 from jax import lax
 from jax.extend import core as jax_core
 
+from .._jaxprs import scan_sizes
+
 
 class Pair(NamedTuple):
     """A complex array by its parts."""
@@ -176,7 +178,7 @@ def _while(params: Any, values: list[Any]) -> list[Any]:
 
 
 def _scan(params: Any, values: list[Any]) -> list[Any]:
-    first, second = params["num_consts"], params["num_carry"]
+    first, second = scan_sizes(params)
     consts, carried = values[:first], values[first : first + second]
     body = _closed(params["jaxpr"])
 

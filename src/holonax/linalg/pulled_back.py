@@ -17,6 +17,7 @@ import numpy as np
 from jax import lax
 from jax.extend import core as jax_core
 
+from .._jaxprs import scan_sizes
 from .linearized import CALLS, Form, Value, Walk, bound, evaluate, form, has_programs, read
 from .transposes import TRANSPOSES, Back
 
@@ -234,7 +235,7 @@ def _linear_solve(eqn: Any, primals: list[Any], active: list[bool]) -> Derived:
 def _scan(eqn: Any, primals: list[Any], active: list[bool]) -> Derived:
     """What is carried is kept, and the loop done again from its end, each round by itself."""
     p = eqn.params
-    closed, n_const, n_carry = p["jaxpr"], p["num_consts"], p["num_carry"]
+    closed, (n_const, n_carry) = p["jaxpr"], scan_sizes(p)
     consts, start, rows = _cut(primals, n_const, n_carry)
     moves = list(active)
     while True:  # what is carried moves if anything it comes from does

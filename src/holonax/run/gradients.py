@@ -101,11 +101,12 @@ def value_and_gradient(
 def known_values(
     owner: str, argument: str, system: System, start: Any, names: tuple[str, ...]
 ) -> dict[str, np.ndarray]:
-    """The named parameters as they are; ``"q"`` and ``"v"`` are the start. An `argument` of `owner`
-    has named them."""
+    """The named parameters as they are; ``"q"`` and ``"v"`` are the start, where there is one. An
+    `argument` of `owner` has named them."""
     known: dict[str, Any] = dict(system.parameters())
-    q, v = (start.q, start.v) if isinstance(start, Start) else start
-    known.update(q=q, v=v)
+    if start is not None:
+        q, v = (start.q, start.v) if isinstance(start, Start) else start
+        known.update(q=q, v=v)
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         raise KeyError(
