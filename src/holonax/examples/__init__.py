@@ -30,6 +30,7 @@ from .linkages import (
     spatial_slider_crank,
 )
 from .machines import car_axis, flyball_governor, two_link_arm
+from .modal import modal_slider_crank
 from .pendulums import (
     double_pendulum,
     heavy_top,
@@ -54,6 +55,7 @@ __all__ = [
     "four_bar",
     "heavy_top",
     "lateral_buckling",
+    "modal_slider_crank",
     "model_of",
     "n_four_bar",
     "pendulum_with_spring",

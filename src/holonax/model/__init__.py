@@ -14,16 +14,21 @@ from .inertia import (
 )
 from .items import ModelError
 from .model import Model
+from .modes import Modes
 from .sections import Section
+from .shape_integrals import Marker, ShapeIntegrals
 from .shapes import Shape
 
 __all__ = [
     "Body",
+    "Marker",
     "MassProperties",
     "Model",
     "ModelError",
+    "Modes",
     "Section",
     "Shape",
+    "ShapeIntegrals",
     "box",
     "composite",
     "cylinder",

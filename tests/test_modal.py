@@ -1,0 +1,338 @@
+"""Bodies with modes, against rigid bodies, theory of beams, geometrically exact beams and the
+slider-crank of the test set for IVP solvers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import linalg, sparse
+
+import holonax as hx
+
+L, E, DENSITY, SIDE = 1.0, 70e9, 2700.0, 0.02
+A, I = SIDE**2, SIDE**4 / 12
+
+
+def frame_matrices(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mass and stiffness of a straight beam along x of n elements (Euler, Bernoulli) with six
+    degrees of freedom a node, and its nodes."""
+    h, G, J = L / n, E / 2.6, 2 * I
+    m = DENSITY * A * h
+    bend = (
+        E
+        * I
+        / h**3
+        * np.array(
+            [
+                [12, 6 * h, -12, 6 * h],
+                [6 * h, 4 * h**2, -6 * h, 2 * h**2],
+                [-12, -6 * h, 12, -6 * h],
+                [6 * h, 2 * h**2, -6 * h, 4 * h**2],
+            ]
+        )
+    )
+    move = (
+        m
+        / 420
+        * np.array(
+            [
+                [156, 22 * h, 54, -13 * h],
+                [22 * h, 4 * h**2, 13 * h, -3 * h**2],
+                [54, 13 * h, 156, -22 * h],
+                [-13 * h, -3 * h**2, -22 * h, 4 * h**2],
+            ]
+        )
+    )
+    bar, rod = np.array([[1, -1], [-1, 1]]), np.array([[2, 1], [1, 2]]) / 6
+    k, M_e = np.zeros((12, 12)), np.zeros((12, 12))
+    flip = np.diag([1.0, -1.0, 1.0, -1.0])  # a turn about y is minus the slope of z
+    for dofs, own, mass in (
+        ([0, 6], E * A / h * bar, m * rod),
+        ([3, 9], G * J / h * bar, DENSITY * 2 * I * h * rod),
+        ([1, 5, 7, 11], bend, move),
+        ([2, 4, 8, 10], flip @ bend @ flip, flip @ move @ flip),
+    ):
+        k[np.ix_(dofs, dofs)] += own
+        M_e[np.ix_(dofs, dofs)] += mass
+    M, K = np.zeros((2, 6 * n + 6, 6 * n + 6))
+    for e in range(n):
+        here = slice(6 * e, 6 * e + 12)
+        M[here, here] += M_e
+        K[here, here] += k
+    nodes = np.stack([np.linspace(0, L, n + 1), np.zeros(n + 1), np.zeros(n + 1)], axis=1)
+    return M, K, nodes
+
+
+def lumped_rod(k: int, n: int = 40) -> hx.Modes:
+    """A body of points with smooth shapes that are no modes of anything in particular."""
+    rng = np.random.default_rng(1)
+    p = rng.normal(size=(n, 3)) * [1.0, 0.3, 0.2]
+    a, b = rng.normal(size=(2, 3, 3, k))
+    shapes = np.einsum("ni,iak->nak", p, a) + np.einsum("ni,iak->nak", p**2, b)
+    turns = rng.normal(size=(n, 3, k))
+    inertias = np.full((n, 3), 1e-3)
+    K = np.diag(np.linspace(50.0, 200.0, k)) if k else np.zeros(0)
+    masses = rng.uniform(0.5, 1.5, n) / n
+    return hx.Modes(
+        p, masses, shapes, turns=turns, inertias=inertias, stiffness=K, markers={"tip": 0, "end": 5}
+    )
+
+
+def frequencies(model: hx.Model) -> np.ndarray:
+    """Of small vibrations [rad/s], rising."""
+    found = np.asarray(model.linearize().modes().angular_frequency)
+    return np.sort(found[found > 1e-3])
+
+
+# -- without modes it is a rigid body ----------------------------------------------------------
+
+
+def test_without_modes_it_is_a_rigid_body():
+    modes = lumped_rod(0)
+    p, m = np.asarray(modes.points), np.asarray(modes.masses)
+    com = m @ p / m.sum()
+    s = p - com
+    J = np.einsum("n,nij->ij", m, (s**2).sum(1)[:, None, None] * np.eye(3)) - (s.T * m) @ s
+    J += np.diag(np.asarray(modes.inertias).sum(0))
+    start: Any = {
+        "position": (0.1, 0.2, 0.3),
+        "rotation": (0.3, -0.5, 0.7),
+        "angular_velocity": (1.0, 2.0, -3.0),
+    }
+
+    def run(flexible: bool) -> hx.Result:
+        model = hx.Model()
+        if flexible:
+            model.modal_body("part", modes, **start)
+        else:
+            model.body("part", m.sum(), J, com=com, **start)
+        model.spherical("pin", "ground", "part", at=(0.1, 0.2, 0.3))
+        end = "part.end" if flexible else "part"
+        model.spring_damper(
+            "spring", "ground", end, at_a=(0, 0, 0), at_b=(0, 0, 0) if flexible else p[5],
+            stiffness=3.0, length=0.1,
+        )  # fmt: skip
+        return model.simulate(0.5, dt=0.005, integrator=hx.RK4())
+
+    one, two = run(True), run(False)
+    assert_allclose(one["part"].position, two["part"].position, atol=1e-12)
+    assert_allclose(one["part"].rotation, two["part"].rotation, atol=1e-11)
+    assert_allclose(one["part.end"].position, two["part"].point(p[5]), atol=1e-11)
+    assert_allclose(one.energy.kinetic, two.energy.kinetic, atol=1e-10)
+    assert_allclose(one.reaction("pin").force, two.reaction("pin").force, atol=1e-9)
+
+
+# -- free in space: what is conserved -----------------------------------------------------------
+
+
+def test_a_free_body_keeps_momentum_and_energy():
+    model = hx.Model(gravity=(0, 0, 0))
+    model.modal_body(
+        "part",
+        lumped_rod(3),
+        rotation=(0.2, 0.1, -0.4),
+        velocity=(0.3, -0.1, 0.2),
+        angular_velocity=(2.0, -1.0, 1.5),
+        amplitudes=(0.05, -0.03, 0.02),
+        rates=(0.1, 0.3, -0.2),
+    )
+    result = model.simulate(2.0, rtol=1e-10)
+    linear, angular = result.momentum()
+    assert_allclose(linear, np.broadcast_to(linear[0], linear.shape), atol=1e-10)
+    assert_allclose(angular, np.broadcast_to(angular[0], angular.shape), atol=1e-9)
+    energy = result.energy.total
+    assert_allclose(energy, energy[0], rtol=1e-9)
+    assert np.ptp(result.energy.kinetic) > 0.1 * energy[0]  # it does deform
+
+
+def test_accelerations_are_those_of_the_points():
+    """The mass matrix and the inertia forces, from sums over points and finite differences."""
+    modes = lumped_rod(3)
+    model = hx.Model(gravity=(0, 0, 0))
+    model.modal_body("part", modes, amplitudes=(0.1, -0.2, 0.3))
+    system, start = model.build()
+    q = np.asarray(start.q)
+    v = np.random.default_rng(3).normal(size=9)
+    p, m, phi = (np.asarray(x) for x in (modes.points, modes.masses, modes.shapes))
+
+    def velocities(q: Any, v: Any) -> np.ndarray:
+        frame = system.frame_of("part", q, v)
+        Amat = np.stack([np.asarray(x) for x in (frame.A.x, frame.A.y, frame.A.z)], axis=1)
+        s = p + phi @ np.asarray(q[7:])
+        return v[:3] + (np.cross(v[3:6], s) + phi @ v[6:]) @ Amat.T
+
+    kinetic = 0.5 * np.einsum("n,na,na->", m, velocities(q, v), velocities(q, v))
+    turning = v[3:6] + np.asarray(modes.turns) @ v[6:]
+    kinetic += 0.5 * np.einsum("na,na,na->", np.asarray(modes.inertias), turning, turning)
+    assert_allclose(system.kinetic_energy(q, v), kinetic, rtol=1e-13)
+
+
+# -- against theory and beams ---------------------------------------------------------------------
+
+
+def test_a_cantilever_has_the_frequencies_of_theory():
+    M, K, nodes = frame_matrices(12)
+    modes = hx.Modes.from_matrices(M, K, nodes, boundary={"root": 0}, frame="root", count=6)
+    model = hx.Model(gravity=(0, 0, 0))
+    model.modal_body("beam", modes)
+    model.fixed("clamp", "ground", "beam.root")
+    found = frequencies(model)[::2][:3]
+    theory = np.array([1.8751040687, 4.6940911330, 7.8547574382]) ** 2
+    theory *= np.sqrt(E * I / (DENSITY * A * L**4))
+    assert_allclose(found, theory, rtol=2e-4)  # 12 elements
+
+
+@pytest.mark.parametrize("frame", [None, "root"])
+def test_a_reduction_keeps_the_low_modes_of_the_held_part(frame: Any):
+    """Free modes or those of a held node, the part clamped by a joint is the same."""
+    M, K, nodes = frame_matrices(10)
+    exact = linalg.eigh(K[6:, 6:], M[6:, 6:], eigvals_only=True)
+    modes = hx.Modes.from_matrices(
+        sparse.csr_matrix(M), sparse.csr_matrix(K), nodes, boundary={"root": 0, "tip": 10},
+        frame=frame, count=8,
+    )  # fmt: skip
+    model = hx.Model(gravity=(0, 0, 0))
+    model.modal_body("beam", modes)
+    model.fixed("clamp", "ground", "beam.root")
+    found = frequencies(model)
+    assert_allclose(found[:4], np.sqrt(exact[:4]), rtol=1e-4)
+    # and at rest under a load at the boundary it is exact
+    model.force("load", "beam.tip", force=(0, 0, 1e-3))
+    rest = model.equilibrium()
+    assert_allclose(rest["beam.tip"].position[2], 1e-3 * L**3 / (3 * E * I), rtol=1e-7)
+
+
+def test_a_pendulum_vibrates_as_one_of_exact_beams():
+    """Small vibrations of a hinged beam under gravity, by modes and by `model.beam`."""
+    section = hx.Section.rectangle(SIDE, SIDE, E=E, G=E / 2.6, density=DENSITY)
+    M, K, nodes = frame_matrices(16)
+    modes = hx.Modes.from_matrices(M, K, nodes, boundary={"root": 0, "tip": 16}, count=6)
+    one, two = hx.Model(), hx.Model()
+    down = np.array([[0.0, 0, 1], [0, 1, 0], [-1, 0, 0]])
+    one.modal_body("rod", modes, rotation=down, position=(0, 0, 0))
+    two.beam("rod", (0, 0, 0), (0, 0, -L), section=section, elements=16, order=2, up=(1, 0, 0))
+    one.revolute("pin", "ground", "rod.root", at=(0, 0, 0), axis=(0, 1, 0))
+    two.revolute("pin", "ground", "rod.start", at=(0, 0, 0), axis=(0, 1, 0))
+    a, b = (frequencies(x) for x in (one, two))
+    # swinging, and bending both ways; shear and rotary inertia are the beam's alone, 1e-3
+    assert_allclose(a[:4], b[:4], rtol=2e-3)
+    assert_allclose(a[0], np.sqrt(1.5 * 9.81 / L), rtol=1e-4)
+
+
+# -- every kind of method ------------------------------------------------------------------------
+
+
+def test_every_kind_of_method_takes_it():
+    system, start = hx.examples.modal_slider_crank()
+    exact = hx.simulate(system, start, 0.002, rtol=1e-10).q[-1]
+    for formulation, integrator, error in (
+        (hx.PostStabilized("both", passes=2), hx.RK4(), 1e-9),
+        (hx.Index3(), hx.GeneralizedAlpha(0.9), 3e-6),
+        (hx.GGL(), hx.BDF(2), 1e-4),
+    ):
+        run = hx.simulate(
+            system, start, 0.002, dt=5e-6, formulation=formulation, integrator=integrator
+        )
+        assert run.success
+        assert_allclose(run.q[-1], exact, atol=error)
+
+
+def test_the_slider_crank_of_the_test_set():
+    """Reference solution at 0.1 s (test set for IVP solvers, release 2.4); its start is given to
+    nine digits, which is what remains of the vibrations."""
+    system, start = hx.examples.modal_slider_crank()
+    result = hx.simulate(system, start, 0.1, rtol=1e-9)
+    rod, slider = result["rod"], result["slider"]
+    assert_allclose(rod.angle[-1], -3.311734987910881e-01, rtol=1e-8)
+    assert_allclose(slider.position[-1, 0], 1.697373326718410e-01, rtol=1e-8)
+    assert_allclose(rod.angular_velocity[-1], 6.025346682645789e01, rtol=1e-6)
+    assert_allclose(slider.velocity[-1, 0], -8.753116989887888, rtol=1e-6)
+    reference = (1.893192460247178e-04, 2.375751865617931e-05, -5.323907988763734e-06)
+    assert_allclose(rod.modes[-1], (*reference, -8.363283141616840e-06), rtol=1e-4)
+    assert_allclose(
+        result.reaction("small_end").force[-1],
+        (1.637910131687472e02, -6.232893262533717e01),
+        rtol=1e-4,
+    )
+
+
+# -- records -----------------------------------------------------------------------------------
+
+
+def test_it_is_kept_in_files(tmp_path: Any):
+    model, _ = hx.examples.model_of("modal_slider_crank")
+    again = hx.Model.from_dict(model.to_dict())
+    assert again.to_dict() == model.to_dict() and again["rod"] == model["rod"]
+    for name in ("crank.toml", "crank.json"):
+        model.save(tmp_path / name)
+        assert hx.load(tmp_path / name).model.to_dict() == model.to_dict()
+
+
+def test_its_numbers_can_be_changed():
+    system, start = hx.examples.modal_slider_crank()
+    K = system.parameters()["rod.modes.stiffness"]
+    other = system.with_parameters({"rod.modes.stiffness": 4 * K})
+    q = np.asarray(start.q).copy()
+    q[-1] = 1e-4
+    elastic = lambda x: float(x.potential_energy(q))  # noqa: E731
+    assert_allclose(elastic(other), 4 * elastic(system), rtol=1e-12)
+
+
+def rod(**changes: Any) -> hx.Modes:
+    given: dict[str, Any] = {
+        "points": np.diag([1.0, 2.0, 3.0]),
+        "masses": np.ones(3),
+        "shapes": np.stack([np.diag([1.0, 0, 0]), np.diag([0, 1.0, -1.0])], axis=2),
+        "stiffness": np.ones(2),
+    }
+    return hx.Modes(**{**given, **changes})
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: rod(masses=[1.0, -1.0, 1.0]), "mass of point 1 is negative"),
+        (lambda: rod(stiffness=None), "missing. Give either frequencies"),
+        (lambda: rod(stiffness=np.array([[1.0, 0], [0.5, 1]])), "not symmetric"),
+        (lambda: rod(stiffness=np.array([1.0, -1.0])), "eigenvalue -1, most of it in mode 1"),
+        (lambda: rod(markers={"tip": 3}), "marker 'tip' is 3, and there are 3 points"),
+        (lambda: rod(markers={"tip": hx.Marker((0, 0, 0), np.eye(3))}), "marker 'tip': shape"),
+        (lambda: rod(shapes=np.zeros((3, 3))), "shapes has the shape"),
+        (lambda: hx.Model().modal_body("part", 3.0), "body 'part': modes=3.0 are none"),
+        (
+            lambda: hx.Model().modal_body("part", rod(markers={"x": 0})),
+            "body 'part': a marker cannot be called 'x'",
+        ),
+        (
+            lambda: hx.Model().modal_body("part", rod(shapes=np.ones((3, 3, 2)))),
+            "body 'part': mode . moves the body as a whole",
+        ),
+        (
+            lambda: hx.Model().modal_body("part", rod(shapes=np.zeros((3, 3, 2)))),
+            "body 'part': mode 0 moves no mass",
+        ),
+        (
+            lambda: hx.Model().planar_modal_body("part", rod()),
+            "vectors of 3 components. Describe it with modal_body",
+        ),
+        (lambda: hx.Modes.from_matrices(np.eye(4), np.eye(4), [[0, 0, 0]]), "go with 1 nodes"),
+        (
+            lambda: hx.Modes.from_matrices(np.eye(12), np.eye(12), np.eye(3)[:2], count=2),
+            "resists motions of the whole part",
+        ),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named(make: Any, words: str):
+    with pytest.raises(hx.ModelError, match=words):
+        make()
+
+
+def test_methods_that_need_a_constant_mass_are_refused():
+    system, start = hx.examples.modal_slider_crank()
+    with pytest.raises(ValueError, match="EnergyPreserving needs a constant one"):
+        hx.simulate(
+            system, start, 0.1, dt=0.01, formulation=hx.Index3(), integrator=hx.EnergyPreserving()
+        )
