@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -187,6 +188,9 @@ class ModalBodySet(eqx.Module):
 
     def spread(self, q: Array, v: Array) -> tuple[Array, Array]:
         """q and v of all frames."""
+        return _spread(self, q, v)
+
+    def _spread(self, q: Array, v: Array) -> tuple[Array, Array]:
         (at, etas), (moving, rates) = self.positions(q), self.velocities(v)
         all_q, all_v = [at], [moving]
         for body, eta, rate in zip(self.flexible, etas, rates, strict=True):
@@ -195,9 +199,7 @@ class ModalBodySet(eqx.Module):
                 all_q.append(x)
                 all_v.append(y)
         Q, V = jnp.concatenate(all_q, axis=1), jnp.concatenate(all_v, axis=1)
-        if tuple(self.order) != tuple(range(self.n)):
-            Q, V = take(Q, self.order), take(V, self.order)
-        return Q.ravel(), V.ravel()
+        return take(Q, self.order).ravel(), take(V, self.order).ravel()
 
     def drift(self, q: Array, v: Array) -> Array:
         """v' of all frames while v stays as it is."""
@@ -206,6 +208,9 @@ class ModalBodySet(eqx.Module):
 
     def pulled(self, q: Array, force: Array) -> Array:
         """Forces on all frames as those of the coordinates."""
+        return _pulled(self, q, force)
+
+    def _pulled(self, q: Array, force: Array) -> Array:
         still = jnp.zeros((self.velocity_size,))
         return jax.vjp(lambda v: self.spread(q, v)[1], still)[1](force)[0]
 
@@ -324,11 +329,15 @@ class ModalBodySet(eqx.Module):
 
     def stacked(self, name: str, q: Array, v: Array, t: Array, rows: Rows) -> Array:
         """`residual`, `rate` or `gamma` of all groups, flattened."""
-        Q, V = self.spread(q, v)
-        found = self.every.stacked(name, Q, V, t, rows)
-        if name != "gamma" or not self.groups(rows):
-            return found
-        return found - self.every.apply(self.every.blocks(Q, t, rows), self.drift(q, v), rows)
+        return _stacked(name, rows, self, q, v, t)
+
+    def _stacked(self, name: str, rows: Rows, q: Array, v: Array, t: Array) -> Array:
+        if name != "gamma":
+            return self.every.stacked(name, *self.spread(q, v), t, rows)
+        # markers are accelerated while v stays as it is, so that the motion is followed from q on
+        t = jnp.asarray(t, float)
+        rate = lambda q, t: self.every.stacked("rate", *self.spread(q, v), t, rows)  # noqa: E731
+        return -jax.jvp(rate, (q, t), (self.qdot(q, v), jnp.ones_like(t)))[1]
 
     def blocks(self, q: Array, t: Array, rows: Rows) -> list[list[Array]]:
         """Local Jacobian blocks of the frames, [group][node], each (rows, dof, elements)."""
@@ -336,6 +345,9 @@ class ModalBodySet(eqx.Module):
 
     def jacobian(self, q: Array, t: Array, rows: Rows) -> Array:
         """G, dense."""
+        return _jacobian(rows, self, q, t)
+
+    def _jacobian(self, rows: Rows, q: Array, t: Array) -> Array:
         return self.every.dense(self.blocks(q, t, rows), rows) @ self.carried(q)
 
     def constraint_force(self, q: Array, t: Array, lam: Array) -> Array:
@@ -359,6 +371,29 @@ class ModalBodySet(eqx.Module):
 
 
 AnyBodies = BodySet | ModalBodySet
+
+
+# A program asks for these several times; inside a jit they are traced once.
+
+
+@jax.jit
+def _spread(bodies: ModalBodySet, q: Array, v: Array) -> tuple[Array, Array]:
+    return bodies._spread(q, v)
+
+
+@jax.jit
+def _pulled(bodies: ModalBodySet, q: Array, force: Array) -> Array:
+    return bodies._pulled(q, force)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _stacked(name: str, rows: Rows, bodies: ModalBodySet, q: Array, v: Array, t: Array) -> Array:
+    return bodies._stacked(name, rows, q, v, t)
+
+
+@partial(jax.jit, static_argnums=0)
+def _jacobian(rows: Rows, bodies: ModalBodySet, q: Array, t: Array) -> Array:
+    return bodies._jacobian(rows, q, t)
 
 
 @jax.jit

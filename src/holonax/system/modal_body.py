@@ -27,12 +27,7 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from ..rotation import Vec3
-from ..rotation.quaternion import (
-    quaternion_axes,
-    quaternion_exp,
-    quaternion_multiply,
-    rotation_vector_rate,
-)
+from ..rotation.quaternion import quaternion_axes, quaternion_multiply
 from .base import Array
 from .elements import Indices
 
@@ -84,9 +79,13 @@ class ModalBody(eqx.Module):
         r = Vec3(q[0], q[1], q[2]) + A @ s
         velocity = Vec3(v[0], v[1], v[2]) + A @ (w.cross(s) + Vec3.of(u))
         if turn is not None:
-            turn, spin = Vec3.of(turn), Vec3.of(spin)
-            bent = quaternion_exp(turn)
-            w = quaternion_axes(bent).T @ w + rotation_vector_rate(turn, spin)
+            # the rotation of the Rodrigues vector turn / 2: that of the rotation vector but for
+            # terms of third order, without trigonometric functions
+            half, rate = 0.5 * Vec3.of(turn), Vec3.of(spin)
+            square = 1 / (1 + half.dot(half))
+            scale = jnp.sqrt(square)
+            bent = (scale, half.x * scale, half.y * scale, half.z * scale)
+            w = quaternion_axes(bent).T @ w + (rate - half.cross(rate)) * square
             e = quaternion_multiply(e, bent)
         full = lambda *x: jnp.stack(jnp.broadcast_arrays(*x))  # noqa: E731
         return full(*r, *e), full(*velocity, *w)
