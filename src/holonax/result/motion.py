@@ -41,6 +41,7 @@ class BodyMotion:
     def __repr__(self) -> str:
         turning = "angle" if self.rotation is None else "rotation"
         known = f"position, {turning}, velocity, angular_velocity, their accelerations, point(...)"
+        known += "" if self.modes is None else f", modes ({self.modes.shape[1]}) and mode_rates"
         return f"<motion of a body at {len(self.position)} states: {known}>"
 
     @cached_property

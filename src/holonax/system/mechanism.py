@@ -465,6 +465,14 @@ class Mechanism(System):
             return Inventory(dict.fromkeys(self.bodies.names, ()), ())
         return self.origin.parts(self.numbers)
 
+    def drawn_through(self) -> dict[str, tuple[int, ...]]:
+        """The frames that a flexible body is drawn through, in order, counted from 0: nodes of
+        beams, markers of bodies with modes."""
+        out = {x.name: tuple(range(x.first, x.first + x.nodes)) for x in self.beams}
+        if isinstance(self.bodies, ModalBodySet):
+            out |= {x.name: tuple(x.markers) for x in self.bodies.flexible}
+        return out
+
     # -- bodies and joints by name -------------------------------------------------------
 
     def check_body(self, name: Any) -> None:

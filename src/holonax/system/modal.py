@@ -445,3 +445,9 @@ def amplitudes(bodies: Any, name: str, q: np.ndarray, rows: int) -> np.ndarray |
             return q[..., start : start + body.modes]
         start += body.modes
     return None
+
+
+def mode_count(bodies: Any, name: str) -> int:
+    """How many modes the body of that name has."""
+    flexible = bodies.flexible if isinstance(bodies, ModalBodySet) else ()
+    return next((body.modes for body in flexible if body.name == name), 0)
