@@ -122,6 +122,7 @@ def _with_modes(frames: Frames, size: float) -> list[dict[str, Any]]:
         if len(body.markers) < 2:
             continue
         eta = amplitudes(bodies, body.name, frames.q, bodies.frame.nq)
+        assert eta is not None
         moved = np.einsum("mak,nk->nma", np.asarray(body.shapes), eta)
         far = np.linalg.norm(moved, axis=-1)
         far = (far[:, 1:] + far[:, :-1]) / 2
