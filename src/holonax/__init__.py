@@ -54,11 +54,11 @@ from .integrator import (
 )
 from .model import (
     Body,
+    BodyModes,
     Marker,
     MassProperties,
     Model,
     ModelError,
-    Modes,
     Section,
     Shape,
     ShapeIntegrals,
@@ -188,7 +188,7 @@ __all__ = [
     "Model",
     "ModelError",
     "ModelFile",
-    "Modes",
+    "BodyModes",
     "ModifiedAdamsMoulton",
     "Newmark",
     "NullSpace",

@@ -30,7 +30,6 @@ from .linkages import (
     spatial_slider_crank,
 )
 from .machines import car_axis, flyball_governor, two_link_arm
-from .modal import modal_slider_crank
 from .pendulums import (
     double_pendulum,
     heavy_top,
@@ -40,6 +39,7 @@ from .pendulums import (
 )
 from .squeezer import andrews
 from .wheelset import wheelset
+from .with_modes import modal_slider_crank
 
 __all__ = [
     "andrews",

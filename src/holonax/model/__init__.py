@@ -1,6 +1,7 @@
 """What the user describes: named bodies, joints and forces."""
 
 from .bodies import Body
+from .body_modes import BodyModes
 from .inertia import (
     MassProperties,
     box,
@@ -14,7 +15,6 @@ from .inertia import (
 )
 from .items import ModelError
 from .model import Model
-from .modes import Modes
 from .sections import Section
 from .shape_integrals import Marker, ShapeIntegrals
 from .shapes import Shape
@@ -25,7 +25,7 @@ __all__ = [
     "MassProperties",
     "Model",
     "ModelError",
-    "Modes",
+    "BodyModes",
     "Section",
     "Shape",
     "ShapeIntegrals",

@@ -14,8 +14,8 @@ from ..rotation import quaternion_from_axes
 from ..system.elements import Indices
 from ..system.modal_body import ModalBody
 from .bodies import Body, number, rotation_matrix, vector
+from .body_modes import BodyModes
 from .items import Item, Kind, ModelError, record
-from .modes import Modes
 from .shapes import as_shapes
 from .units import check_angle
 
@@ -53,11 +53,11 @@ class ModalBodyItem(Item):
     def __post_init__(self) -> None:
         given = self.modes
         if isinstance(given, Mapping):
-            given = self._owned(lambda: Modes.from_dict(self.owner, self.modes))
-        if not isinstance(given, Modes):
+            given = self._owned(lambda: BodyModes.from_dict(self.owner, self.modes))
+        if not isinstance(given, BodyModes):
             raise ModelError(
-                f"{self.owner}: modes={shown(given)} are none. Give hx.Modes(...) or "
-                "hx.Modes.from_matrices(...)."
+                f"{self.owner}: modes={shown(given)} are none. Give hx.BodyModes(...) or "
+                "hx.BodyModes.from_matrices(...)."
             )
         object.__setattr__(self, "modes", given)
         if self.shape is not None:
@@ -109,7 +109,7 @@ class ModalBodyItem(Item):
         return super().changed(**{**own, "modes": modes})
 
     def _listed(self, name: str, value: Any) -> Any:
-        return value.to_dict() if isinstance(value, Modes) else super()._listed(name, value)
+        return value.to_dict() if isinstance(value, BodyModes) else super()._listed(name, value)
 
     # -- what it becomes -------------------------------------------------------------------------
 
@@ -191,9 +191,9 @@ class SpatialModalBody(ModalBodyItem):
 
     **Arguments:**
 
-    - `modes`: `hx.Modes(...)`, or ``hx.Modes.from_matrices(...)`` from the mass and stiffness
-      matrices of a finite-element program. Its markers go by ``"rod.tip"``, and joints, forces,
-      drivers and results take them as they take bodies; ``"rod"`` is the floating frame itself.
+    - `modes`: `hx.BodyModes(...)`, or ``hx.BodyModes.from_matrices(...)`` from the mass and
+      stiffness matrices of a finite-element program. Its markers go by ``"rod.tip"``, and joints,
+      forces, drivers and results take them as they take bodies; ``"rod"`` is the floating frame.
     - `position`, `rotation`, `velocity`, `angular_velocity`: of the floating frame, as for `body`.
     - `amplitudes`, `rates`: of the modes at the start; zero by default.
     - `shape`: what it looks like, as for `body`; it moves with the floating frame.

@@ -21,7 +21,7 @@ from .._messages import listed, shown
 from .items import ModelError
 from .shape_integrals import Marker, ShapeIntegrals, cross_table
 
-_OWNER = "Modes.from_matrices"
+_OWNER = "BodyModes.from_matrices"
 _RIGID = 1e-6  # of the next eigenvalue: a motion of the whole
 _SMALL = 600  # inner degrees of freedom whose eigenvalues are found by dense matrices
 _SHIFT = 1e-6  # of the size of K by that of M: makes the stiffness of a free part definite
@@ -30,7 +30,7 @@ _SHIFT = 1e-6  # of the size of K by that of M: makes the stiffness of a free pa
 def reduced(
     mass: Any, stiffness: Any, nodes: Any, boundary: Any, count: Any, frame: Any, markers: Any
 ) -> dict[str, Any]:
-    """What `Modes` is given: integrals, stiffness and markers."""
+    """What `BodyModes` is given: integrals, stiffness and markers."""
     p = _numbers.array(_OWNER, "nodes", nodes, (None, None), error=ModelError)
     M, K = _matrix("mass", mass), _matrix("stiffness", stiffness)
     each = _dofs_per_node(M, K, p)

@@ -1,6 +1,6 @@
 """The mass of a flexible body by integrals over it, and the places where things attach.
 
-See `modes.py` for what the integrals are.
+See `body_modes.py` for what the integrals are.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .._numbers import as_array, is_traced
 from .items import ModelError
 
 
-class Arrays:
+class ComparedArrays:
     """Equal where all of its arrays are."""
 
     def __eq__(self, other: object) -> bool:
@@ -30,13 +30,13 @@ class Arrays:
 
 
 def _same(a: Any, b: Any) -> bool:
-    if is_traced(a, b) or a is None or b is None or isinstance(a, Arrays | Mapping):
+    if is_traced(a, b) or a is None or b is None or isinstance(a, ComparedArrays | Mapping):
         return a is b or (not is_traced(a, b) and a == b)
     return np.array_equal(a, b)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ShapeIntegrals(Arrays):
+class ShapeIntegrals(ComparedArrays):
     """The mass of a flexible body by its inertia shape integrals, with k modes.
 
     In space (r = 3 rotations, d = 3) or in the plane (r = 1, d = 2), where `inertia` and what
@@ -137,7 +137,7 @@ class ShapeIntegrals(Arrays):
 
 
 @dataclass(frozen=True, eq=False)
-class Marker(Arrays):
+class Marker(ComparedArrays):
     """A place of a flexible body: where it is at rest, and how it moves with each of k modes.
 
     **Arguments:**

@@ -5,7 +5,7 @@ A point of such a body, s at rest in the coordinates of its frame, is at
     r + A (s + sum_j phi_j eta_j)
 
 and everything follows from the kinetic energy of its points, nothing left out. With the inertia
-shape integrals (see `model/modes.py`) c = first moment, J = inertia, L = rotation, all of them
+shape integrals (see `model/body_modes.py`) c = first moment, J = inertia, L = rotation, all of them
 polynomials of the amplitudes, P = translation and m_e = modal mass, the mass matrix of the
 velocities (v of the frame in world axes, w in the frame's, eta') is
 

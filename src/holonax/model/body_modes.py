@@ -22,7 +22,7 @@ from .._messages import listed, shown
 from .._numbers import as_array, is_traced, namespace
 from .items import ModelError
 from .shape_integrals import (
-    Arrays,
+    ComparedArrays,
     Marker,
     ShapeIntegrals,
     as_lists,
@@ -36,7 +36,7 @@ _SINGULAR = 1e-10  # of the scaled mass matrix: a mode that moves the body as a 
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Modes(Arrays):
+class BodyModes(ComparedArrays):
     """The modes of a flexible body, as a finite-element program has them or as functions evaluated
     at points; for `model.modal_body` and `model.planar_modal_body`.
 
@@ -54,7 +54,7 @@ class Modes(Arrays):
       (k, k) of the damping itself.
     - `markers`: places to attach to by name, each an `hx.Marker` or the number of a point.
 
-    `Modes.from_matrices` makes them from mass and stiffness matrices (Craig-Bampton).
+    `BodyModes.from_matrices` makes them from mass and stiffness matrices (Craig-Bampton).
     """
 
     points: Any = None
@@ -74,13 +74,13 @@ class Modes(Arrays):
             object.__setattr__(self, "integrals", made_of(ShapeIntegrals, self.integrals))
         for field in fields(self):
             if field.name not in ("integrals", "markers"):
-                object.__setattr__(self, field.name, kept("Modes", field.name, self))
+                object.__setattr__(self, field.name, kept("BodyModes", field.name, self))
         self._check_mass()
         self._check_stiffness()
         object.__setattr__(self, "markers", self._checked_markers())
 
     def __repr__(self) -> str:
-        return f"Modes({self.count} modes, markers {listed(self.markers, 8) or 'none'})"
+        return f"BodyModes({self.count} modes, markers {listed(self.markers, 8) or 'none'})"
 
     @staticmethod
     def from_matrices(
@@ -93,7 +93,7 @@ class Modes(Arrays):
         frame: Any = None,
         markers: Any = None,
         damping: Any = None,
-    ) -> Modes:
+    ) -> BodyModes:
         """The modes of a part given by its whole mass and stiffness matrices (Craig-Bampton).
 
         **Arguments:**
@@ -111,12 +111,12 @@ class Modes(Arrays):
           not move relative to it. By default the frame follows the part so that the modes have
           no momentum (free modes).
         - `markers`: more nodes by name, to attach to or to look at.
-        - `damping`: ratios, as for `Modes`.
+        - `damping`: ratios, as for `BodyModes`.
         """
         from .reduction import reduced
 
         found = reduced(mass, stiffness, nodes, boundary, count, frame, markers)
-        return Modes(**found, damping=damping)
+        return BodyModes(**found, damping=damping)
 
     # -- checks --------------------------------------------------------------------------------
 
@@ -126,47 +126,47 @@ class Modes(Arrays):
         if self.integrals is not None:
             if not isinstance(self.integrals, ShapeIntegrals):
                 raise ModelError(
-                    f"Modes: integrals={shown(self.integrals)} are none. Give "
+                    f"BodyModes: integrals={shown(self.integrals)} are none. Give "
                     "hx.ShapeIntegrals(...)."
                 )
             if given:
                 raise ModelError(
-                    f"Modes: {listed(given)} and integrals say the same. Give either the points of "
-                    "the mass, or its integrals."
+                    f"BodyModes: {listed(given)} and integrals say the same. Give either the "
+                    "points of the mass, or its integrals."
                 )
             return
         missing = [x for x in by_points if getattr(self, x) is None]
         if missing:
             raise ModelError(
-                f"Modes: {listed(missing)} is missing. Give points, masses and shapes, or "
+                f"BodyModes: {listed(missing)} is missing. Give points, masses and shapes, or "
                 "integrals=hx.ShapeIntegrals(...)."
             )
         points, shapes = as_array(self.points), as_array(self.shapes)
         if points.ndim != 2 or points.shape[1] not in (2, 3):
             raise ModelError(
-                f"Modes: points has the shape {points.shape}. Give (points, 3), in the plane "
+                f"BodyModes: points has the shape {points.shape}. Give (points, 3), in the plane "
                 "(points, 2)."
             )
         n, d = points.shape
-        check_shape("Modes", "masses", self.masses, (n,))
+        check_shape("BodyModes", "masses", self.masses, (n,))
         if shapes.ndim != 3 or shapes.shape[:2] != (n, d):
             raise ModelError(
-                f"Modes: shapes has the shape {shapes.shape}. Give ({n}, {d}, modes), the "
+                f"BodyModes: shapes has the shape {shapes.shape}. Give ({n}, {d}, modes), the "
                 "displacement of each point with each mode."
             )
         k, wide = shapes.shape[2], d == 3
         if self.turns is not None:
-            check_shape("Modes", "turns", self.turns, (n, 3, k) if wide else (n, k))
+            check_shape("BodyModes", "turns", self.turns, (n, 3, k) if wide else (n, k))
         if self.inertias is not None:
             if not wide or as_array(self.inertias).ndim != 3:
-                check_shape("Modes", "inertias", self.inertias, (n, 3) if wide else (n,))
+                check_shape("BodyModes", "inertias", self.inertias, (n, 3) if wide else (n,))
             else:
-                check_shape("Modes", "inertias", self.inertias, (n, 3, 3))
+                check_shape("BodyModes", "inertias", self.inertias, (n, 3, 3))
         if not is_traced(self.masses):
             bad = np.flatnonzero(as_array(self.masses) < 0)
             if bad.size:
                 raise ModelError(
-                    f"Modes: the mass of point {bad[0]} is negative, "
+                    f"BodyModes: the mass of point {bad[0]} is negative, "
                     f"{as_array(self.masses)[bad[0]]:g} kg. Give masses of zero or more."
                 )
 
@@ -175,15 +175,17 @@ class Modes(Arrays):
         if (self.frequencies is None) == (self.stiffness is None):
             state = "missing" if self.stiffness is None else "given twice"
             raise ModelError(
-                f"Modes: what resists the modes is {state}. Give either frequencies [Hz] or "
+                f"BodyModes: what resists the modes is {state}. Give either frequencies [Hz] or "
                 "stiffness."
             )
         if self.frequencies is not None:
-            check_shape("Modes", "frequencies", self.frequencies, (k,))
+            check_shape("BodyModes", "frequencies", self.frequencies, (k,))
             f = as_array(self.frequencies)
             if not is_traced(f) and np.any(f < 0):
                 bad = int(np.argmin(f))
-                raise ModelError(f"Modes: the frequency of mode {bad} is negative, {f[bad]:g} Hz.")
+                raise ModelError(
+                    f"BodyModes: the frequency of mode {bad} is negative, {f[bad]:g} Hz."
+                )
             m = self.inertia["modal_mass"]
             if not is_traced(m):
                 size = np.sqrt(np.abs(np.diagonal(m)))
@@ -191,15 +193,15 @@ class Modes(Arrays):
                 if np.max(off, initial=0.0) > 1e-6:
                     i, j = np.unravel_index(np.argmax(off), off.shape)
                     raise ModelError(
-                        f"Modes: modes {i} and {j} are not orthogonal in the mass (by "
+                        f"BodyModes: modes {i} and {j} are not orthogonal in the mass (by "
                         f"{off[i, j]:.2g}), so that frequencies do not say what resists them. Give "
                         "stiffness, the matrix of the modes."
                     )
             return
         if as_array(self.stiffness).ndim == 1:
-            check_shape("Modes", "stiffness", self.stiffness, (k,))
+            check_shape("BodyModes", "stiffness", self.stiffness, (k,))
         else:
-            check_shape("Modes", "stiffness", self.stiffness, (k, k))
+            check_shape("BodyModes", "stiffness", self.stiffness, (k, k))
         K = self.stiffness_matrix()
         if is_traced(K) or not k:
             return
@@ -207,23 +209,23 @@ class Modes(Arrays):
         if np.max(off) > 1e-6 * np.max(np.abs(K)):
             i, j = np.unravel_index(np.argmax(off), off.shape)
             raise ModelError(
-                f"Modes: stiffness is not symmetric: {K[i, j]:g} for modes {i} and {j}, "
+                f"BodyModes: stiffness is not symmetric: {K[i, j]:g} for modes {i} and {j}, "
                 f"{K[j, i]:g} for {j} and {i}."
             )
         values, vectors = np.linalg.eigh((K + K.T) / 2)
         if values[0] < -1e-9 * np.max(np.abs(values)):
             mode = int(np.argmax(np.abs(vectors[:, 0])))
             raise ModelError(
-                f"Modes: stiffness has the negative eigenvalue {values[0]:g}, most of it in mode "
-                f"{mode}. A deformation cannot set energy free."
+                f"BodyModes: stiffness has the negative eigenvalue {values[0]:g}, most of it in "
+                f"mode {mode}. A deformation cannot set energy free."
             )
 
     def _checked_markers(self) -> dict[str, Marker]:
         given = {} if self.markers is None else self.markers
         if not isinstance(given, Mapping) or not all(isinstance(x, str) and x for x in given):
             raise ModelError(
-                f"Modes: markers={shown(given)} is not a dictionary. Give hx.Marker(...) or the "
-                "number of a point by name, as in {'tip': 12}."
+                f"BodyModes: markers={shown(given)} is not a dictionary. Give hx.Marker(...) or "
+                "the number of a point by name, as in {'tip': 12}."
             )
         out = {}
         for name, marker in given.items():
@@ -237,7 +239,7 @@ class Modes(Arrays):
 
     def _fitting(self, name: str, marker: Marker) -> Marker:
         d, k = self.dimension, self.count
-        owner = f"Modes: marker {name!r}"
+        owner = f"BodyModes: marker {name!r}"
         check_shape(owner, "at", marker.at, (d,))
         check_shape(owner, "shape", marker.shape, (d, k))
         if marker.turn is not None:
@@ -250,8 +252,8 @@ class Modes(Arrays):
         if points is None or not whole or not 0 <= number < len(points):
             have = "there are no points" if points is None else f"there are {len(points)} points"
             raise ModelError(
-                f"Modes: marker {name!r} is {shown(number)}, and {have}. Give hx.Marker(at, shape) "
-                "or the number of a point, counted from 0."
+                f"BodyModes: marker {name!r} is {shown(number)}, and {have}. Give hx.Marker(at, "
+                "shape) or the number of a point, counted from 0."
             )
         turn = None if self.turns is None else as_array(self.turns)[number]
         return Marker(points[number], as_array(self.shapes)[number], turn)
@@ -324,13 +326,13 @@ class Modes(Arrays):
             return None
         given, k = as_array(self.damping), self.count
         if given.ndim == 2:
-            check_shape("Modes", "damping", given, (k, k))
+            check_shape("BodyModes", "damping", given, (k, k))
             return given
         if given.ndim == 1:
-            check_shape("Modes", "damping", given, (k,))
+            check_shape("BodyModes", "damping", given, (k,))
         if not is_traced(given) and np.any(given < 0):
             mode = int(np.argmin(np.broadcast_to(given, (k,))))
-            raise ModelError(f"Modes: the damping ratio of mode {mode} is negative.")
+            raise ModelError(f"BodyModes: the damping ratio of mode {mode} is negative.")
         m, K = self.inertia["modal_mass"], self.stiffness_matrix()
         xp = namespace(given, m, K)
         root = xp.linalg.cholesky((m + m.T) / 2)
@@ -400,17 +402,17 @@ class Modes(Arrays):
         return {x: y if isinstance(y, dict) else np.asarray(y).tolist() for x, y in keep}
 
     @staticmethod
-    def from_dict(owner: str, said: Any) -> Modes:
+    def from_dict(owner: str, said: Any) -> BodyModes:
         """From what `to_dict` made."""
-        known = [field.name for field in fields(Modes)]
+        known = [field.name for field in fields(BodyModes)]
         if not isinstance(said, Mapping) or not all(x in known for x in said):
             raise ModelError(
-                f"{owner}: modes={shown(said)} are none. Give hx.Modes(...), or a dictionary with "
-                f"{listed(known, 20)}."
+                f"{owner}: modes={shown(said)} are none. Give hx.BodyModes(...), or a dictionary "
+                f"with {listed(known, 20)}."
             )
-        return Modes(**said)
+        return BodyModes(**said)
 
-    def changed(self, owner: str, name: str, value: Any) -> Modes:
+    def changed(self, owner: str, name: str, value: Any) -> BodyModes:
         """With another number, by its name in `numbers`."""
         if name not in self.numbers():
             raise ModelError(

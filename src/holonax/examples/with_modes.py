@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..model import Marker, Model, Modes, ShapeIntegrals
+from ..model import BodyModes, Marker, Model, ShapeIntegrals
 from .describing import Options, described
 
 
@@ -47,7 +47,7 @@ def modal_slider_crank() -> tuple[Model, Options]:
     return model, {}
 
 
-def _rod() -> Modes:
+def _rod() -> BodyModes:
     length, width, density, modulus = 0.30, 0.0080, 7870.0, 0.20e12
     pi = 3.1415927
     mass = density * width**2 * length
@@ -82,4 +82,4 @@ def _rod() -> Modes:
         (length, 0.0), [[0.0, 0.0, 0.0, 1.0], [0.0] * 4], (-pi / length, 2 * pi / length, 0.0, 0.0)
     )
     markers = {"root": root, "middle": middle, "end": end}
-    return Modes(integrals=integrals, stiffness=stiff * K, markers=markers)
+    return BodyModes(integrals=integrals, stiffness=stiff * K, markers=markers)
