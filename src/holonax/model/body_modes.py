@@ -366,6 +366,7 @@ class BodyModes(ComparedArrays):
             )
         values, vectors = np.linalg.eigh(M / np.outer(size, size))
         if values[0] > _SINGULAR:
+            self.damping_matrix()  # refuses what is none
             return
         if k and np.max(np.abs(vectors[len(M) - k :, 0])) > 1e-3:
             mode = int(np.argmax(np.abs(vectors[len(M) - k :, 0])))
