@@ -81,11 +81,11 @@ class ModalBody(eqx.Module):
         if turn is not None:
             # the rotation of the Rodrigues vector turn / 2: that of the rotation vector but for
             # terms of third order, without trigonometric functions
-            half, rate = 0.5 * Vec3.of(turn), Vec3.of(spin)
+            half, turning = 0.5 * Vec3.of(turn), Vec3.of(spin)
             square = 1 / (1 + half.dot(half))
             scale = jnp.sqrt(square)
             bent = (scale, half.x * scale, half.y * scale, half.z * scale)
-            w = quaternion_axes(bent).T @ w + (rate - half.cross(rate)) * square
+            w = quaternion_axes(bent).T @ w + (turning - half.cross(turning)) * square
             e = quaternion_multiply(e, bent)
         full = lambda *x: jnp.stack(jnp.broadcast_arrays(*x))  # noqa: E731
         return full(*r, *e), full(*velocity, *w)
