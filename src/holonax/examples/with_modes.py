@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..model import BodyModes, Marker, Model, ShapeIntegrals
-from .describing import Options, described
+from .describing import Options, described, run_as
 
 
+@run_as(t_end=0.1, rtol=1e-6)
 @described
 def modal_slider_crank() -> tuple[Model, Options]:
     """The slider-crank with a flexible connecting rod of the test set for IVP solvers.
