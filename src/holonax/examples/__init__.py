@@ -39,6 +39,7 @@ from .pendulums import (
 )
 from .squeezer import andrews
 from .wheelset import wheelset
+from .with_modes import modal_slider_crank
 
 __all__ = [
     "andrews",
@@ -54,6 +55,7 @@ __all__ = [
     "four_bar",
     "heavy_top",
     "lateral_buckling",
+    "modal_slider_crank",
     "model_of",
     "run_of",
     "n_four_bar",

@@ -34,6 +34,7 @@ class Integrator(eqx.Module):
     holds_velocity: ClassVar[bool] = False
     # Whether forces that depend on reactions are solved for.
     takes_reaction_forces: ClassVar[bool] = True
+    takes_varying_mass: ClassVar[bool] = True
     # How diffrax finds states inside a step: "hermite" from h times the derivatives at its ends,
     # which the step then gives as "k". The steps of `simulate` end where states are wanted.
     interpolation: ClassVar[Literal["linear", "hermite"]] = "linear"

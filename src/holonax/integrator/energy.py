@@ -39,6 +39,7 @@ class _EnergyStep(ImplicitStep):
 
     accepts: ClassVar[tuple[str, ...]] = ("index3",)
     multiplier_lag: ClassVar[float] = 0.5
+    takes_varying_mass: ClassVar[bool] = False  # the balance of kinetic energy needs a constant one
     tolerance: float = eqx.field(static=True, default=1e-13, kw_only=True)
 
     def order(self, terms: Any) -> int:

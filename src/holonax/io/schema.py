@@ -99,6 +99,8 @@ def _field(cls: type[Item], field: Any) -> dict[str, Any]:
         return {**_NUMBERS, "description": "A number, or an expression; or a list of them."}
     if name == "section":
         return {"type": ["object", "array"]}
+    if name == "modes":
+        return {"type": "object"}
     if name == "mass":
         return {"anyOf": [_NUMBER, _shape()]}
     if "bool" in str(field.type):

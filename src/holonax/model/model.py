@@ -18,6 +18,7 @@ from ..system.beam_places import BeamPlace, node_named
 from ..system.elements import Group, Indices, group_rows
 from ..system.frames import Frame, PlanarFrame
 from ..system.mechanism import JointPlaces, Mechanism
+from ..system.modal import ModalBodySet
 from ..system.reaction_forces import SeeingGroup
 from ..system.signals import check_breaks
 from . import (
@@ -29,6 +30,7 @@ from . import (
     force_items,
     gears,
     joints,
+    modal_bodies,
     motors,
     nonholonomic,
     outputs,
@@ -106,6 +108,8 @@ class Model(AnalysisMethods):
 
     body = _adds_body(bodies.SpatialBody)
     planar_body = _adds_body(bodies.PlanarBody)
+    modal_body = _adds_body(modal_bodies.SpatialModalBody)
+    planar_modal_body = _adds_body(modal_bodies.PlanarModalBody)
     beam = _adds(beams.BeamItem)
     cable = _adds(cables.CableItem)
     line_load = _adds(beams.LineLoad)
@@ -201,6 +205,9 @@ class Model(AnalysisMethods):
             placed = item.placed()
             self._check_kind(item, placed.kind)
             self._bodies[name] = placed
+        elif isinstance(item, modal_bodies.ModalBodyItem):
+            self._check_kind(item, item.kind)
+            self._bodies.update({frame.name: frame for frame in item.frames()})
         elif isinstance(item, beams.BeamItem | cables.CableItem):
             self._add_beam(item)
         elif isinstance(item, beams.LineLoad):
@@ -471,11 +478,35 @@ class Model(AnalysisMethods):
 
     def start_vectors(self) -> tuple[np.ndarray, np.ndarray]:
         """The described (q, v), not yet made consistent."""
-        bodies = self._bodies.values()
+        flexible = self._flexible()
+        markers = {item.marker_name(x) for item in flexible for x in item.modes.markers}
+        bodies = [x for x in self._bodies.values() if x.name not in markers]
         q, v = stacked([b.start for b in bodies], 1), stacked([b.rate for b in bodies], 1)
-        return q.ravel(), v.ravel()
+        q, v = q.ravel(), v.ravel()
+        if not flexible:
+            return q, v
+        eta, rate = zip(*(item.start() for item in flexible), strict=True)
+        xp = namespace(q, v, *eta, *rate)
+        return xp.concatenate([q, *eta]), xp.concatenate([v, *rate])
 
-    def _body_set(self, index: dict[str, int], solver: str) -> BodySet:
+    def _flexible(self) -> list[modal_bodies.ModalBodyItem]:
+        """The bodies with modes."""
+        return [x for x in self._items.values() if isinstance(x, modal_bodies.ModalBodyItem)]
+
+    def _body_set(self, index: dict[str, int], solver: str) -> BodySet | ModalBodySet:
+        """The bodies, and the markers of those with modes."""
+        flexible = self._flexible()
+        if not flexible:
+            return self._frame_set(index, solver)
+        marks = {x.name: [index[x.marker_name(m)] - 1 for m in x.modes.markers] for x in flexible}
+        followed = {i for own in marks.values() for i in own}
+        places = [i for i in range(len(self._bodies)) if i not in followed]
+        made = [
+            x.modal(places.index(index[x.name] - 1), Indices.of(marks[x.name])) for x in flexible
+        ]
+        return ModalBodySet.of(self._frame_set(index, "dense"), made)
+
+    def _frame_set(self, index: dict[str, int], solver: str) -> BodySet:
         bodies = self._bodies.values()
         planar = self._kind == "planar"
         frame = PlanarFrame if planar else Frame

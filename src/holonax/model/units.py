@@ -28,6 +28,8 @@ def check_lengths(bodies: Iterable[Any], joints: Iterable[Any]) -> None:
     for body in bodies:
         if is_traced(body.mass, body.inertia):
             return
+        if not body.mass:
+            continue  # the frame of a flexible body, or one of its markers
         gyration = math.sqrt(float(np.max(body.inertia)) / body.mass)
         size = max(gyration, reach.get(body.name, 0.0))
         if size > _LONG and body.mass < _THIN * size:

@@ -20,6 +20,7 @@ from ..system.beam_places import BeamPlace
 from ..system.cable import CableElement
 from ..system.frames import Frame
 from ..system.mechanism import Mechanism
+from ..system.modal import spread_states
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,9 @@ def beam_motion(system: Mechanism, name: Any, q: Any, v: Any) -> BeamMotion:
     if not isinstance(name, str) or name not in known:
         raise KeyError(f"There is no beam {shown(name)}; the beams are {listed(known) or 'none'}.")
     beam = known[name]
+    q, v = (np.asarray(x, float) for x in (q, v))
+    rows_q, rows_v, _ = spread_states(system.bodies, np.atleast_2d(q), np.atleast_2d(v))
+    q, v = (x.reshape(*y.shape[:-1], -1) for x, y in ((rows_q, q), (rows_v, v)))
     nodes = slice(beam.first, beam.first + beam.nodes)
 
     def rows(x: Any) -> np.ndarray:

@@ -11,7 +11,9 @@ import numpy as np
 
 from .._messages import shown
 from .._numbers import array
+from ..system.evaluation import evaluated
 from ..system.mechanism import Mechanism
+from ..system.modal import ModalBodySet, amplitudes, spread_states
 
 
 @dataclass(frozen=True, repr=False)
@@ -21,7 +23,8 @@ class BodyMotion:
     Spatial: `position` (n, 3), `rotation` (n, 3, 3) and `quaternion` (n, 4), `velocity` (n, 3),
     `angular_velocity` (n, 3) in world axes, and the accelerations of both. Planar: `position`
     (n, 2), `angle` (n,), `velocity` (n, 2), `angular_velocity` (n,). `com` is the centre of mass
-    in the body's coordinates.
+    in the body's coordinates. A body with modes has their amplitudes `modes` (n, modes) and
+    `mode_rates`; its position is that of its floating frame.
     """
 
     position: np.ndarray
@@ -32,10 +35,13 @@ class BodyMotion:
     quaternion: np.ndarray | None = None
     rotation: np.ndarray | None = None
     com: np.ndarray | None = None
+    modes: np.ndarray | None = None
+    mode_rates: np.ndarray | None = None
 
     def __repr__(self) -> str:
         turning = "angle" if self.rotation is None else "rotation"
         known = f"position, {turning}, velocity, angular_velocity, their accelerations, point(...)"
+        known += "" if self.modes is None else f", modes ({self.modes.shape[1]}) and mode_rates"
         return f"<motion of a body at {len(self.position)} states: {known}>"
 
     @cached_property
@@ -69,17 +75,20 @@ class BodyMotion:
 def body_motion(system: Mechanism, name: str, q: np.ndarray, v: np.ndarray, a: Any) -> BodyMotion:
     """The motion of the body `name` from trajectories of q, v and v'; the last may be a
     function, which is called when accelerations are asked for."""
-    i = system.number_of(name)
-    x, y = rows_of(system, q, i), rows_of(system, v, i)
+    i, s = system.number_of(name), system.bodies
     given: Any = a if callable(a) else lambda: a
-    rates = lambda: rows_of(system, given(), i)  # noqa: E731
+    modes, mode_rates = amplitudes(s, name, q, s.frame.nq), amplitudes(s, name, v, s.dof)
+    all_q, all_v, _ = spread_states(s, q, v)
+    x, y = rows_of(system, all_q, i), rows_of(system, all_v, i)
+    rates = lambda: rows_of(system, spread_states(s, q, v, given())[2], i)  # noqa: E731
     com = np.zeros(system.bodies.translations)
     if system.is_planar:
         centre = BodyMotion(x[:2].T, y[:2].T, y[2], rates, angle=x[2], com=com)
+        centre = replace(centre, modes=modes, mode_rates=mode_rates)
     else:
         A, e = _rotations(x[3:]), x[3:].T
         turning = _turned(A, y[3:])
-        centre = BodyMotion(x[:3].T, y[:3].T, turning, rates, None, e, A, com)
+        centre = BodyMotion(x[:3].T, y[:3].T, turning, rates, None, e, A, com, modes, mode_rates)
     if system.bodies.com is None:
         return centre
     return _at_origin(centre, np.asarray(system.bodies.com[i]))
@@ -94,6 +103,8 @@ def total_momentum(system: Mechanism, q: np.ndarray, v: np.ndarray, about: Any) 
             "numbers [m]."
         )
     about = np.pad(about, (0, 3 - about.size))
+    if isinstance(system.bodies, ModalBodySet):
+        return _momentum_of_all(system, q, v, about)
     linear = np.zeros((q.shape[0], 3))
     angular = np.zeros((q.shape[0], 3))
     mass, inertia = np.asarray(system.bodies.mass), np.asarray(system.bodies.inertia)
@@ -112,6 +123,26 @@ def total_momentum(system: Mechanism, q: np.ndarray, v: np.ndarray, about: Any) 
         p = mass[i] * u
         linear += p
         angular += np.cross(r - about, p)
+    return linear, angular
+
+
+def _momentum_of_all(system: Mechanism, q: np.ndarray, v: np.ndarray, about: np.ndarray) -> Any:
+    """From M v: forces and torques on the frames, summed up."""
+    s, d = system.bodies, system.bodies.translations
+    mass = evaluated(system, np.zeros(len(q)), q, v, dense=True).mass
+    p = np.einsum("nij,nj->ni", mass, v)[:, : s.dof * s.count].reshape(len(q), s.dof, s.count)
+    r = q[:, : s.frame.nq * s.count].reshape(len(q), -1, s.count)
+    linear, angular = np.zeros((len(q), 3)), np.zeros((len(q), 3))
+    for i in range(s.count):
+        push = np.pad(p[:, :d, i], ((0, 0), (0, 3 - d)))
+        arm = np.pad(r[:, :d, i], ((0, 0), (0, 3 - d))) - about
+        turn = p[:, d:, i]
+        if d == 2:
+            turn = np.pad(turn, ((0, 0), (2, 0)))
+        else:
+            turn = np.einsum("nij,nj->ni", _rotations(r[:, 3:, i].T), turn)
+        linear += push
+        angular += np.cross(arm, push) + turn
     return linear, angular
 
 
@@ -165,7 +196,8 @@ def rotation(system: Mechanism, frame: int, q: np.ndarray) -> np.ndarray:
     """The rotation matrix over time of a body by its frame's number (0 is the ground)."""
     if frame == 0:
         return np.tile(np.eye(system.bodies.translations), (q.shape[0], 1, 1))
-    x = rows_of(system, q, frame - 1)
+    still = np.zeros((len(q), system.bodies.velocity_size))
+    x = rows_of(system, spread_states(system.bodies, q, still)[0], frame - 1)
     if not system.is_planar:
         return _rotations(x[3:])
     c, s = np.cos(x[2]), np.sin(x[2])

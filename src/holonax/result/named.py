@@ -16,6 +16,7 @@ import numpy as np
 from .._messages import shown, unknown_name
 from ..system.held import HeldSystem
 from ..system.mechanism import Mechanism
+from ..system.modal import mode_count
 from ..system.situation import Recorded
 from .reactions import Reaction
 
@@ -128,6 +129,11 @@ def _of_mechanism(result: Any) -> Iterator[tuple[str, Entry]]:
         yield f"{body}.acceleration", Entry("m/s^2", axes, lambda x=body: result[x].acceleration)
         turning = lambda x=body: result[x].angular_acceleration  # noqa: E731
         yield f"{body}.angular_acceleration", Entry("rad/s^2", axial, turning)
+        count = mode_count(system.bodies, body)
+        if count:
+            labels = tuple(str(k) for k in range(count))
+            yield f"{body}.modes", Entry("", labels, lambda x=body: result[x].modes)
+            yield f"{body}.mode_rates", Entry("1/s", labels, lambda x=body: result[x].mode_rates)
         if not system.is_planar:
             parts = ("e0", "e1", "e2", "e3")
             yield f"{body}.quaternion", Entry("", parts, lambda x=body: result[x].quaternion)

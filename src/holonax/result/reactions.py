@@ -59,8 +59,8 @@ def _wrench(
 ) -> np.ndarray:
     """-J^T lam of one joint on its second body, (times, dof): world force, body torque."""
     s, body = system.bodies, dict(system.markers)[joint][1]
-    nv = s.n * s.dof
-    if nv > DENSE:
+    nv = s.velocity_size
+    if nv > DENSE or s.count < s.n:
         return np.asarray(_joint_wrench(system, joint, t, q, lam))
     if body == 0:
         return np.zeros((t.size, s.dof))

@@ -84,6 +84,16 @@ def check_reaction_forces(owner: str, system: Any, formulation: Any, integrator:
     )
 
 
+def check_varying_mass(owner: str, system: Any, integrator: Any) -> None:
+    """Refuse a method that needs a constant mass matrix for bodies that have modes."""
+    if system.has_varying_mass and not integrator.takes_varying_mass:
+        raise ValueError(
+            f"{owner}: the mass matrix of bodies with modes depends on where they are, and "
+            f"{type(integrator).__name__} needs a constant one. Use GeneralizedAlpha, RadauIIA or "
+            "another implicit method, or an explicit one."
+        )
+
+
 def check_undetermined(owner: str, system: Any, start: Any) -> None:
     """Refuse forces by reactions that redundant constraints do not determine."""
     if not system.has_reaction_forces or start.diagnosis is None:

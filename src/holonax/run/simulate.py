@@ -33,6 +33,7 @@ from .pairs import (
     check_pair,
     check_reaction_forces,
     check_undetermined,
+    check_varying_mass,
     default_integrator,
     is_legal,
 )
@@ -147,6 +148,7 @@ def simulate(
         integrator = _usual()[1] if explicit else default_integrator(formulation)
     check_pair(formulation, integrator)
     check_reaction_forces("simulate", system, formulation, integrator)
+    check_varying_mass("simulate", system, integrator)
     t_end = finite_number("simulate", "t_end", t_end)
     rtol = _tolerance(integrator, dt, rtol, atol, control)
     step = finite_number("simulate", "dt", 1.0 if dt is None else dt, positive=True)

@@ -32,6 +32,7 @@ from .pairs import (
     check_pair,
     check_reaction_forces,
     check_undetermined,
+    check_varying_mass,
     default_integrator,
     is_legal,
 )
@@ -161,6 +162,7 @@ def _setup(
         )
     formulation, integrator = _pair(formulation, integrator, dt, rtol)
     check_reaction_forces("trajectory", system, formulation, integrator)
+    check_varying_mass("trajectory", system, integrator)
     control = None if rtol is None else StepControl(dt_max=np.inf)
     return Setup(system, formulation, integrator, control, ())
 

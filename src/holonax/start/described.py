@@ -33,6 +33,8 @@ def given_velocities(v: np.ndarray) -> np.ndarray:
 def _rate_unit(system: System, name: str) -> str:
     if not isinstance(system, Mechanism):
         return ""
+    if name.endswith("]"):  # the amplitude of a mode
+        return " 1/s"
     return " m/s" if name.rsplit(".", 1)[-1] in ("x", "y", "z") else " rad/s"
 
 

@@ -91,9 +91,43 @@ class BodySet(eqx.Module):
         return len(self.names)
 
     @property
+    def count(self) -> int:
+        """How many of them have coordinates of their own: all (see `modal.py` for others)."""
+        return self.n
+
+    @property
     def dof(self) -> int:
         """Velocity coordinates of a body."""
         return self.frame.dof
+
+    @property
+    def position_size(self) -> int:
+        """The length of q."""
+        return self.n * self.frame.nq
+
+    @property
+    def velocity_size(self) -> int:
+        """The length of v."""
+        return self.n * self.dof
+
+    @property
+    def own_names(self) -> tuple[str, ...]:
+        """The bodies that have coordinates of their own."""
+        return self.names
+
+    @property
+    def mode_names(self) -> tuple[str, ...]:
+        """What the amplitudes of modes are called, of which there are none."""
+        return ()
+
+    def radii(self) -> np.ndarray:
+        """The largest radius of gyration of each body [m]."""
+        inertia = np.atleast_2d(np.asarray(self.inertia))[: 1 if self.frame is PlanarFrame else 3]
+        return np.sqrt(np.max(inertia / np.asarray(self.mass), axis=0))
+
+    def mode_sizes(self) -> np.ndarray:
+        """By how much points move with each mode."""
+        return np.zeros(0)
 
     @property
     def translations(self) -> int:
@@ -119,6 +153,10 @@ class BodySet(eqx.Module):
             com=self.com,
             seeing=self.seeing,
         )
+
+    def having(self, **groups: tuple[Group, ...]) -> BodySet:
+        """The same bodies with other `joints` or `forces`; for evaluation only."""
+        return replace(self, **groups)
 
     # -- state -------------------------------------------------------------------------------
 
@@ -179,18 +217,18 @@ class BodySet(eqx.Module):
         x, y, z = w
         return [xx * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z]
 
-    def momentum(self, v: Array) -> Array:
-        """M v."""
+    def momentum(self, q: Array, v: Array) -> Array:
+        """M v, the same at every q."""
         rows = v.reshape(-1, self.n)
         d = self.translations
         return jnp.concatenate(
             [rows[:d] * self.mass, jnp.stack(self.apply_inertia(self.inertia, list(rows[d:])))]
         ).ravel()
 
-    def mass_matrix(self) -> Array:
-        """M, dense."""
+    def mass_matrix(self, q: Array) -> Array:
+        """M, dense, the same at every q."""
         size = self.dof * self.n
-        return jax.vmap(self.momentum)(jnp.eye(size)).T
+        return jax.vmap(lambda v: self.momentum(q, v))(jnp.eye(size)).T
 
     # -- forces ------------------------------------------------------------------------------
 
@@ -299,7 +337,15 @@ class BodySet(eqx.Module):
             total = total + self.scatter(group.nodes, local)
         return total.ravel()
 
-    def jacobian(self, blocks: Any, rows: Rows) -> Array:
+    def jacobian(self, q: Array, t: Array, rows: Rows) -> Array:
+        """G, dense."""
+        return self.dense(self.blocks(q, t, rows), rows)
+
+    def constraint_force(self, q: Array, t: Array, lam: Array) -> Array:
+        """[G; A]^T lam."""
+        return self.apply_transpose(self.blocks(q, t, "all"), lam, "all")
+
+    def dense(self, blocks: Any, rows: Rows) -> Array:
         """G, dense: local blocks times the static incidence of elements and bodies."""
         parts = [jnp.zeros((0, self.dof * self.n))]
         for group, block in zip(self.groups(rows), blocks, strict=True):

@@ -297,6 +297,11 @@ class System(eqx.Module):
         their structure, and they are solved as one dense matrix."""
         return None
 
+    @property
+    def has_varying_mass(self) -> bool:
+        """Whether the mass matrix is known to depend on the configuration."""
+        return False
+
     # -- section forces of beams, which the search for equilibria carries along -----------------
 
     def section_shapes(self) -> tuple[tuple[int, ...], ...]:

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from ..rotation import Vec3
+from .assembly import BodySet
 from .base import Array, System
 from .beam import BeamElement
 from .elements import Group, components, take
@@ -85,7 +86,7 @@ def strain_rates(system: System, q: Array, v: Array) -> Strains:
 def beam_force(system: System, q: Array, loads: Strains) -> Array:
     """E^T s of all beams at q: what does work as the section forces s do on the strains."""
     assert isinstance(system, Mechanism)
-    bodies = system.bodies
+    bodies = _rigid(system)
     frames = bodies.frames(q, jnp.zeros((bodies.n * bodies.dof,)))
     total = jnp.zeros((bodies.dof, bodies.n))
     for group, load in zip(_beams(system), loads, strict=True):
@@ -103,7 +104,7 @@ def held_force(system: System, path: Path, lam: Array, loads: Strains) -> Array:
     """D^T s of all constraints, with multipliers lam, and of all beams, with section forces."""
     if not isinstance(system, Mechanism):
         return _held_by_all(system, path, lam)
-    bodies = system.bodies
+    bodies = _rigid(system)
     along = bodies.frames(path.middle, path.d)
     ends = [bodies.frames(q, path.d) for q in (path.start, path.end)]
     momentum, size = _local_momentum(system, path)
@@ -131,7 +132,7 @@ def other_force(system: System, path: Path, v: Array) -> Array:
     do the work of its change. Gyroscopic torques are among them."""
     if not isinstance(system, Mechanism):
         return _corrected_by_all(system, path, v)
-    bodies = system.bodies
+    bodies = _rigid(system)
     moving = bodies.frames(path.middle, v)
     along = bodies.frames(path.middle, path.d)
     ends = [bodies.frames(q, path.d) for q in (path.start, path.end)]
@@ -154,6 +155,12 @@ def other_force(system: System, path: Path, v: Array) -> Array:
         local = _corrected(group, local, off, momentum, path, size)
         total = total + bodies.scatter(group.nodes, [jnp.stack(x) for x in local])
     return total.ravel()
+
+
+def _rigid(system: Mechanism) -> BodySet:
+    """The bodies; those with modes are refused before a run (`run/pairs.py`)."""
+    assert isinstance(system.bodies, BodySet)
+    return system.bodies
 
 
 def _beams(system: Mechanism) -> list[Group]:
@@ -185,8 +192,8 @@ def _missed(value: Any, frames: Sequence[Any], ends: Sequence[Any], load: Sequen
 
 def _local_momentum(system: Mechanism, path: Path) -> tuple[Array, Array]:
     """(M d of all bodies, with the ground in front; the square of what counts as short)."""
-    bodies = system.bodies
-    momentum = bodies.with_ground(bodies.momentum(path.d).reshape(-1, bodies.n))
+    bodies = _rigid(system)
+    momentum = bodies.with_ground(bodies.momentum(path.middle, path.d).reshape(-1, bodies.n))
     places = path.middle.reshape(-1, bodies.n)[: bodies.translations]
     return momentum, (_SHORT * jnp.max(jnp.abs(places))) ** 2 * jnp.mean(bodies.mass)
 

@@ -29,13 +29,13 @@ from .array_types import (
     Time,
     Velocity,
 )
-from .assembly import BodySet
 from .base import Array, ConstraintFactor, Metric, Rows, System
 from .beam import BeamElement
 from .beam_places import BeamPlace, node_named
 from .elements import Indices
 from .frames import PlanarFrame
 from .inventory import Inventory
+from .modal import AnyBodies, ModalBodySet
 from .quantities import Quantity, find, names_of
 from .reaction_forces import seen_rows
 from .signals import Signal, signals_in
@@ -80,7 +80,7 @@ class Mechanism(System):
     are those that do not act for the time being, `whole` the mechanism with them.
     """
 
-    bodies: BodySet
+    bodies: AnyBodies
     places: JointPlaces
     markers: tuple[tuple[str, tuple[int, int]], ...] = eqx.field(static=True)
     redundant: bool = eqx.field(static=True)
@@ -169,7 +169,7 @@ class Mechanism(System):
 
     @property
     def position_size(self) -> int:
-        return self.bodies.n * (3 if self.is_planar else 7)
+        return self.bodies.position_size
 
     # -- System: configuration -----------------------------------------------------------
 
@@ -203,25 +203,28 @@ class Mechanism(System):
 
     def moving_constraints(self, nq: int) -> Mechanism | None:
         moving = tuple(g for g in self.bodies.joints if is_timed(g, self.bodies.frame))
-        return replace(self, bodies=replace(self.bodies, joints=moving)) if moving else None
+        return replace(self, bodies=self.bodies.having(joints=moving)) if moving else None
 
     def increment_units(self, nv: int) -> list[str]:
         s = self.bodies
-        return ["m"] * (s.translations * s.n) + ["rad"] * ((s.dof - s.translations) * s.n)
+        turns = s.dof - s.translations
+        own = ["m"] * (s.translations * s.count) + ["rad"] * (turns * s.count)
+        return own + [""] * len(s.mode_names)
 
     def typical_sizes(self, q: np.ndarray) -> np.ndarray:
         length = self._length(q)
-        units = self.increment_units(self.bodies.n * self.bodies.dof)
-        return np.array([length if unit == "m" else 1.0 for unit in units])
+        units = self.increment_units(self.bodies.velocity_size)
+        sizes = [length if unit == "m" else 1.0 for unit in units if unit]
+        return np.concatenate([sizes, length / self.bodies.mode_sizes()])
 
     def _length(self, q: np.ndarray) -> float:
         """The size of the mechanism [m]."""
         s = self.bodies
         places = [np.linalg.norm(x, axis=1) for x in (self.places.point_a, self.places.point)]
         sizes = [np.max(x, initial=0.0) for x in places]
-        sizes.append(np.max(np.ptp(np.asarray(q).reshape(-1, s.n)[: s.translations], axis=1)))
-        inertia = np.atleast_2d(np.asarray(s.inertia))[: 1 if s.frame is PlanarFrame else 3]
-        sizes.append(np.sqrt(np.max(inertia / np.asarray(s.mass))))
+        rows = np.asarray(q)[: s.count * s.translations].reshape(-1, s.count)
+        sizes.append(np.max(np.ptp(rows, axis=1)))
+        sizes.append(np.max(s.radii()))
         return float(max(sizes))
 
     @property
@@ -229,13 +232,13 @@ class Mechanism(System):
         return self.redundant
 
     def velocity_size(self, nq: int) -> int:
-        expected = self.bodies.n * self.bodies.frame.nq
+        expected = self.bodies.position_size
         if nq != expected:
             raise ValueError(
                 f"q has {nq} entries; this mechanism has {expected} coordinates. Give all of them, "
                 "in the order of system.coordinate_names."
             )
-        return self.bodies.n * self.bodies.dof
+        return self.bodies.velocity_size
 
     def qdot(self, q: Position, v: Velocity) -> Position:
         return self.bodies.qdot(q, v)
@@ -258,10 +261,10 @@ class Mechanism(System):
     # -- System: dynamics ----------------------------------------------------------------
 
     def mass_matrix(self, q: Position) -> SquareMatrix:
-        return self.bodies.mass_matrix()
+        return self.bodies.mass_matrix(q)
 
     def momentum(self, q: Position, v: Velocity) -> Force:
-        return self.bodies.momentum(v)
+        return self.bodies.momentum(q, v)
 
     def force(self, q: Position, v: Velocity, t: Time) -> Force:
         return self.bodies.force(q, v, t)
@@ -285,7 +288,7 @@ class Mechanism(System):
     # -- System: constraints, the holonomic rows before the others -------------------------
 
     def constraint(self, q: Position, t: Time) -> PerRow:
-        rest = jnp.zeros((self.bodies.n * self.bodies.dof,))
+        rest = jnp.zeros((self.bodies.velocity_size,))
         return self.bodies.stacked("residual", q, rest, t, "holonomic")
 
     def constraint_rate(self, q: Position, v: Velocity, t: Time) -> PerRow:
@@ -295,10 +298,10 @@ class Mechanism(System):
         return self.bodies.stacked("gamma", q, v, t, "all")
 
     def jacobian(self, q: Position, t: Time) -> Jacobian:
-        return self.bodies.jacobian(self.bodies.blocks(q, t, "all"), "all")
+        return self.bodies.jacobian(q, t, "all")
 
     def constraint_force(self, q: Position, t: Time, lam: Multipliers) -> Force:
-        return self.bodies.apply_transpose(self.bodies.blocks(q, t, "all"), lam, "all")
+        return self.bodies.constraint_force(q, t, lam)
 
     def factor(
         self,
@@ -334,6 +337,10 @@ class Mechanism(System):
             return None
         return MechanismSolver(self.bodies, level, augment)
 
+    @property
+    def has_varying_mass(self) -> bool:
+        return isinstance(self.bodies, ModalBodySet)
+
     # -- System: beams ---------------------------------------------------------------------
 
     def section_shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -341,7 +348,7 @@ class Mechanism(System):
         return tuple((6 * group.element.order, group.n) for group in found)
 
     def section_loads(self, q: Position) -> tuple[Array, ...]:
-        at_rest = self.bodies.frames(q, jnp.zeros((self.bodies.n * self.bodies.dof,)))
+        at_rest = self.bodies.frames(q, jnp.zeros((self.bodies.velocity_size,)))
         return tuple(
             jnp.stack(group.element.elastic_force(*group.frames(at_rest)))
             for group in self.bodies.forces
@@ -356,7 +363,7 @@ class Mechanism(System):
             else group
             for group in self.bodies.forces
         )
-        return replace(self, bodies=replace(self.bodies, forces=forces))
+        return replace(self, bodies=self.bodies.having(forces=forces))
 
     # -- names ---------------------------------------------------------------------------
 
@@ -367,7 +374,8 @@ class Mechanism(System):
         return self._labelled(self.bodies.frame.velocity_labels)
 
     def _labelled(self, labels: Sequence[str]) -> list[str]:
-        return [f"{name}.{label}" for label in labels for name in self.bodies.names]
+        own = [f"{name}.{label}" for label in labels for name in self.bodies.own_names]
+        return [*own, *self.bodies.mode_names]
 
     def held_coordinates(self, item: int | str, nq: int) -> list[int]:
         names = self.velocity_names(self.velocity_size(nq))
@@ -379,7 +387,7 @@ class Mechanism(System):
                 return exact or whole
             raise ValueError(
                 f"There is nothing called {shown(item)} to hold. Give a body "
-                f"({listed(self.bodies.names)}) or a coordinate such as {names[0]!r}."
+                f"({listed(self.bodies.own_names)}) or a coordinate such as {names[0]!r}."
             )
         if not 0 <= item < len(names):
             raise ValueError(
@@ -456,6 +464,14 @@ class Mechanism(System):
         if self.origin is None:
             return Inventory(dict.fromkeys(self.bodies.names, ()), ())
         return self.origin.parts(self.numbers)
+
+    def drawn_through(self) -> dict[str, tuple[int, ...]]:
+        """The frames that a flexible body is drawn through, in order, counted from 0: nodes of
+        beams, markers of bodies with modes."""
+        out = {x.name: tuple(range(x.first, x.first + x.nodes)) for x in self.beams}
+        if isinstance(self.bodies, ModalBodySet):
+            out |= {x.name: tuple(x.markers) for x in self.bodies.flexible}
+        return out
 
     # -- bodies and joints by name -------------------------------------------------------
 

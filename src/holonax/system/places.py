@@ -15,7 +15,7 @@ def _each(system: System, components: Any) -> list[np.ndarray]:
     if not isinstance(system, Mechanism):
         return []
     rows = np.array(components, int)
-    n = system.bodies.n
+    n = system.bodies.count
     return [n * rows + i for i in range(n) if rows.size]
 
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from .._numbers import namespace
 from ..rotation import Vec2, Vec3
-from .assembly import BodySet
 from .base import Array
 from .frames import PlanarFrame, as_plain, at_origins
+from .modal import AnyBodies
 from .situation import Loads, Present, Recorded, Situation
 
 
@@ -37,7 +37,7 @@ class Quantity(eqx.Module):
         """Whether it is known up to whole turns only, as an angle between spatial bodies."""
         return False
 
-    def at(self, bodies: BodySet, t: Any, q: Array, v: Array) -> Any:
+    def at(self, bodies: AnyBodies, t: Any, q: Array, v: Array) -> Any:
         """The number or array at one state; may be traced and differentiated."""
         found = self.value(Present(bodies, t, q, v))
         return found.array() if isinstance(found, Vec2 | Vec3) else found

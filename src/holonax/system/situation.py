@@ -16,9 +16,9 @@ import numpy as np
 
 from ..compiler import native
 from ..rotation import Vec2, Vec3
-from .assembly import BodySet
 from .base import Array
 from .frames import PlanarFrame
+from .modal import AnyBodies, ModalBodySet, spread_states
 
 _MANY = 64  # states in one call of a program
 
@@ -28,7 +28,7 @@ Loads = list[tuple[Any, Any]]  # for each body: force in world axes, torque in b
 class Situation(abc.ABC):
     """The bodies of a mechanism at a time, and what the forces between them apply."""
 
-    bodies: BodySet
+    bodies: AnyBodies
     t: Any
 
     @abc.abstractmethod
@@ -47,7 +47,7 @@ class Situation(abc.ABC):
 class Present(Situation):
     """At one state, inside of a program."""
 
-    def __init__(self, bodies: BodySet, t: Any, q: Array, v: Array):
+    def __init__(self, bodies: AnyBodies, t: Any, q: Array, v: Array):
         self.bodies, self.t = bodies, t
         self._frames = bodies.frames(q, v)
 
@@ -68,11 +68,16 @@ class Present(Situation):
 class Recorded(Situation):
     """At many states, on the host: components over times."""
 
-    bodies: BodySet
+    bodies: AnyBodies
     t: np.ndarray
     q: np.ndarray
     v: np.ndarray
     lam: Any = None  # a function that finds the multipliers, (times, rows)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.bodies, ModalBodySet):  # markers and bodies alike, as they moved
+            self.q, self.v, _ = spread_states(self.bodies, self.q, self.v)
+            self.bodies = self.bodies.every
 
     def frame(self, number: int) -> Any:
         kind = self.bodies.frame
@@ -116,7 +121,7 @@ class Recorded(Situation):
         return jax.tree.map(lambda *x: np.concatenate(x), *parts)
 
 
-def _loads(bodies: BodySet, force: str, frames: Any, t: Any) -> Loads:
+def _loads(bodies: AnyBodies, force: str, frames: Any, t: Any) -> Loads:
     """The loads of one force, summed over the elements it is made of."""
     out: Loads = []
     vec = Vec2 if bodies.frame is PlanarFrame else Vec3
@@ -137,7 +142,7 @@ def _sum_of(group: Any, name: str, wrench: Any, vec: Any) -> tuple[Any, Any]:
 
 
 @native(once=True, static=(1,))
-def _all_loads(bodies: BodySet, names: tuple[str, ...], t: Any, q: Any, v: Any) -> list[Loads]:
+def _all_loads(bodies: AnyBodies, names: tuple[str, ...], t: Any, q: Any, v: Any) -> list[Loads]:
     def at(x: Any) -> list[Loads]:
         t, q, v = x
         frames = bodies.frames(q, v)
@@ -155,7 +160,7 @@ def _seeing(force: str) -> str:
 
 @native(once=True, static=(1,))
 def _seeing_loads(
-    bodies: BodySet, names: tuple[str, ...], t: Any, q: Any, v: Any, lam: Any
+    bodies: AnyBodies, names: tuple[str, ...], t: Any, q: Any, v: Any, lam: Any
 ) -> list[Loads]:
     vec = Vec2 if bodies.frame is PlanarFrame else Vec3
 
@@ -176,5 +181,5 @@ def _seeing_loads(
 
 
 @native(once=True)
-def _output(bodies: BodySet, output: Any, t: Any, q: Any, v: Any) -> Any:
+def _output(bodies: AnyBodies, output: Any, t: Any, q: Any, v: Any) -> Any:
     return jax.lax.map(lambda x: Present(bodies, *x).called(output), (t, q, v))

@@ -254,7 +254,7 @@ class Gathered:
             [jnp.zeros((g.rows, bodies.dof, g.n))] * len(g.nodes) if x is None else x
             for g, x in zip(bodies.joints, local, strict=True)
         ]
-        return bodies.jacobian(full, "all")
+        return bodies.dense(full, "all")
 
     def _matrix(self, own: Array, couplings: Sequence[Array | None]) -> Array:
         """(nv, nv) from blocks of bodies and of couplings."""

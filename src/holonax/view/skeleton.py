@@ -225,7 +225,7 @@ class Bodies:
         """Whether joints show a body that has no shape: by points off its centre, or symbols; a
         node is shown by the line of its beam."""
         i = self.system.bodies.names.index(name)
-        if any(beam.first <= i < beam.first + beam.nodes for beam in self.system.beams):
+        if any(i in frames for frames in self.system.drawn_through().values()):
             return True
         centre = np.asarray(self.motions[name].com)
         off = [x for x in self.attached.get(name, []) if not _coincide(x, centre)]
@@ -235,7 +235,9 @@ class Bodies:
         i, s = self.system.number_of(name), self.system.bodies
         inertia = np.asarray(s.inertia)
         moment = inertia[i] if self.dimension == 2 else np.max(inertia[:3, i])
-        return float(np.sqrt(moment / np.asarray(s.mass)[i]))
+        mass = np.asarray(s.mass)[i]
+        # the floating frame of a body with modes is a dot
+        return float(np.sqrt(moment / mass)) if mass else 0.01 * self.size
 
 
 class _Ball:
@@ -319,8 +321,10 @@ def _joints(
                 rods.append(np.stack([a, b], axis=1)[:, None])
         if part.type in _HELD:
             fixed += [path[:1] for name, path in ((first, a), (second, b)) if name == "ground"]
-    for beam in system.beams:
-        nodes = system.bodies.names[beam.first : beam.first + beam.nodes]
+    for frames in system.drawn_through().values():
+        if not frames:
+            continue
+        nodes = [system.bodies.names[i] for i in frames]
         path = np.stack([bodies.path(name, np.zeros(d)) for name in nodes], axis=1)
         rods.append(np.stack([path[:, :-1], path[:, 1:]], axis=2))
     return np.concatenate(rods, axis=1), np.concatenate(pins, axis=1), np.concatenate(fixed)

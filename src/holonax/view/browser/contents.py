@@ -14,6 +14,7 @@ import numpy as np
 from ...result.along import beam_motion
 from ...result.result import Result
 from ...system.mechanism import Mechanism
+from ...system.modal import ModalBodySet, amplitudes
 from ..skeleton import Traces, skeleton
 from .parts import body_parts, spatial
 from .sampling import Frames, encoded
@@ -78,7 +79,7 @@ def _speed(duration: float) -> float:
 
 def _body(frames: Frames, i: int, name: str, size: float) -> dict[str, Any]:
     system = frames.system
-    if any(beam.first <= i < beam.first + beam.nodes for beam in system.beams):
+    if any(i in drawn for drawn in system.drawn_through().values()):
         parts, bounds = [], [np.zeros(3)]  # a node: the beam is drawn through it
     else:
         parts, bounds = body_parts(system, i, size)
@@ -108,6 +109,31 @@ def _beams(frames: Frames, size: float) -> list[dict[str, Any]]:
                 "shows": "curvature [1/m]",
                 "values": encoded(bent),
                 "largest": float(np.max(bent, initial=0.0)),
+            }
+        )
+    return [*out, *_with_modes(frames, size)]
+
+
+def _with_modes(frames: Frames, size: float) -> list[dict[str, Any]]:
+    """Bodies with modes through their markers, coloured by how far these are from rest."""
+    out = []
+    bodies = frames.system.bodies
+    for body in bodies.flexible if isinstance(bodies, ModalBodySet) else ():
+        if len(body.markers) < 2:
+            continue
+        eta = amplitudes(bodies, body.name, frames.q, bodies.frame.nq)
+        assert eta is not None
+        moved = np.einsum("mak,nk->nma", np.asarray(body.shapes), eta)
+        far = np.linalg.norm(moved, axis=-1)
+        far = (far[:, 1:] + far[:, :-1]) / 2
+        out.append(
+            {
+                "name": body.name,
+                "nodes": list(body.markers),
+                "radius": 0.008 * size,
+                "shows": "deflection [m]",
+                "values": encoded(far),
+                "largest": float(np.max(far, initial=0.0)),
             }
         )
     return out
