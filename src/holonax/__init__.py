@@ -89,11 +89,13 @@ if TYPE_CHECKING:
     from . import analysis, examples, io, many, papers, study, view
     from .analysis import (
         Equilibrium,
+        EquilibriumPath,
         Fit,
         Floquet,
         Linearization,
         Optimum,
         equilibrium,
+        equilibrium_path,
         fit,
         floquet,
         inverse_dynamics,
@@ -112,10 +114,12 @@ if TYPE_CHECKING:
 _MODULES = ("analysis", "examples", "io", "many", "papers", "study", "view")
 _FROM = {
     "Equilibrium": "analysis",
+    "EquilibriumPath": "analysis",
     "Fit": "analysis",
     "Floquet": "analysis",
     "Linearization": "analysis",
     "equilibrium": "analysis",
+    "equilibrium_path": "analysis",
     "fit": "analysis",
     "floquet": "analysis",
     "inverse_dynamics": "analysis",
@@ -161,6 +165,7 @@ __all__ = [
     "EnergyPreserving",
     "Ensemble",
     "Equilibrium",
+    "EquilibriumPath",
     "Euler",
     "Event",
     "FileError",
@@ -231,6 +236,7 @@ __all__ = [
     "disc",
     "ensemble",
     "equilibrium",
+    "equilibrium_path",
     "examples",
     "fit",
     "floquet",

@@ -1,17 +1,21 @@
 """Other questions to the same model: rest, prescribed motion, the forces behind it, vibration."""
 
 from .equilibrium import Equilibrium, equilibrium
+from .equilibrium_path import equilibrium_path
 from .fit import Fit, fit
 from .floquet import Floquet, floquet
 from .inverse import ActuatorForces, inverse_dynamics
 from .kinematics import Motion, kinematic_motion, kinematics
 from .linearization import Linearization, linearize
+from .load_path import CriticalPoint, EquilibriumPath
 from .modes import Modes
 from .optimize import Optimum, optimize
 
 __all__ = [
     "ActuatorForces",
+    "CriticalPoint",
     "Equilibrium",
+    "EquilibriumPath",
     "Fit",
     "Floquet",
     "Linearization",
@@ -19,6 +23,7 @@ __all__ = [
     "Motion",
     "Optimum",
     "equilibrium",
+    "equilibrium_path",
     "fit",
     "floquet",
     "inverse_dynamics",

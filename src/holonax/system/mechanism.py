@@ -39,6 +39,7 @@ from .inventory import Inventory
 from .quantities import Quantity, find, names_of
 from .reaction_forces import seen_rows
 from .signals import Signal, signals_in
+from .static_stiffness import static_stiffness
 from .step import Level
 from .tangent import MechanismSolver
 from .tangent_blocks import force_diagonals
@@ -333,6 +334,9 @@ class Mechanism(System):
         if self.bodies.tangent is None or self.bodies.seeing or self.redundant:
             return None
         return MechanismSolver(self.bodies, level, augment)
+
+    def static_stiffness(self, q: Position, t: Time, lam: Multipliers) -> SquareMatrix:
+        return static_stiffness(self.bodies, q, t, lam)
 
     # -- System: beams ---------------------------------------------------------------------
 
