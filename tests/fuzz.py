@@ -416,6 +416,7 @@ COMPILING = {
     *("custom_rate_joint", "custom_force", "point_on_curve", "diagnose", "consistent"),
     *("floquet", "trajectory", "value_and_gradient", "ensemble", "fit", "simulate_controlled"),
     *("curves", "output", "quantity", "sampled", "sweep", "optimize", "equilibrium_path"),
+    *("campbell", "steady_rotation"),
 }
 # What holonax makes and nobody else.
 RECORDS = {

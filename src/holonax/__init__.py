@@ -88,12 +88,14 @@ from .system.signals import Pulse, Step, Table
 if TYPE_CHECKING:
     from . import analysis, examples, io, many, papers, study, view
     from .analysis import (
+        Campbell,
         Equilibrium,
         EquilibriumPath,
         Fit,
         Floquet,
         Linearization,
         Optimum,
+        campbell,
         equilibrium,
         equilibrium_path,
         fit,
@@ -102,6 +104,7 @@ if TYPE_CHECKING:
         kinematics,
         linearize,
         optimize,
+        steady_rotation,
     )
     from .io import FileError, ModelFile, from_sympy, load
     from .many import Ensemble, Sweep, ensemble, sweep
@@ -113,6 +116,9 @@ if TYPE_CHECKING:
 # Imported when first asked for: a simulation needs none of them, and pays for none.
 _MODULES = ("analysis", "examples", "io", "many", "papers", "study", "view")
 _FROM = {
+    "Campbell": "analysis",
+    "campbell": "analysis",
+    "steady_rotation": "analysis",
     "Equilibrium": "analysis",
     "EquilibriumPath": "analysis",
     "Fit": "analysis",
@@ -155,6 +161,7 @@ __all__ = [
     "Body",
     "ConstraintError",
     "Controller",
+    "Campbell",
     "CoordinatePartitioning",
     "CoordinateProjection",
     "Diagnosis",
@@ -229,6 +236,7 @@ __all__ = [
     "analysis",
     "animate",
     "box",
+    "campbell",
     "composite",
     "consistent",
     "cylinder",
@@ -260,6 +268,7 @@ __all__ = [
     "simulate",
     "simulate_controlled",
     "sphere",
+    "steady_rotation",
     "study",
     "sweep",
     "trajectory",

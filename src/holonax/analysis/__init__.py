@@ -1,5 +1,6 @@
 """Other questions to the same model: rest, prescribed motion, the forces behind it, vibration."""
 
+from .campbell import Campbell, campbell, steady_rotation
 from .equilibrium import Equilibrium, equilibrium
 from .equilibrium_path import equilibrium_path
 from .fit import Fit, fit
@@ -13,6 +14,7 @@ from .optimize import Optimum, optimize
 
 __all__ = [
     "ActuatorForces",
+    "Campbell",
     "CriticalPoint",
     "Equilibrium",
     "EquilibriumPath",
@@ -22,6 +24,7 @@ __all__ = [
     "Modes",
     "Motion",
     "Optimum",
+    "campbell",
     "equilibrium",
     "equilibrium_path",
     "fit",
@@ -31,4 +34,5 @@ __all__ = [
     "kinematics",
     "linearize",
     "optimize",
+    "steady_rotation",
 ]
