@@ -13,7 +13,6 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from .._arguments import checked_call, names
 from .._messages import shown
@@ -208,6 +207,8 @@ def _frame(system: Mechanism, spun: list[int], spin: np.ndarray) -> np.ndarray:
 def _followed(found: list[Modes], count: int) -> np.ndarray:
     """The eigenvalues of the slowest vibrations at first, and of those whose shapes are most alike
     at each speed after."""
+    from scipy.optimize import linear_sum_assignment
+
     out, last = [], None
     for modes in found:
         values, shapes = np.asarray(modes.eigenvalues), np.asarray(modes.shapes)
