@@ -282,6 +282,25 @@ def test_too_few_elements_for_a_load_are_named():
         assert word in rest.message
 
 
+@pytest.mark.slow
+def test_a_flexible_pendulum_converges_with_the_square_of_its_elements():
+    ends = []
+    for n in (4, 8, 16):
+        system, start = hx.examples.whirling_rod(elements=n, modulus=1e6)
+        ends.append(hx.simulate(system, start, 0.2, rtol=1e-8)["rod.end"].position[-1])
+    first, second = np.linalg.norm(np.diff(ends, axis=0), axis=1)
+    assert 3.0 < first / second < 5.5 and second < 2e-3
+
+
+@pytest.mark.slow
+def test_a_run_that_turns_an_element_too_far_names_it():
+    model = cantilever(1, torque=(0, 0, 8 * EI / LENGTH))
+    result = model.simulate(1.0, rtol=1e-5)
+    assert not result.success and result.t[-1] > 0
+    for word in ("beam 'beam, element 0'", "more elements"):
+        assert word in result.message
+
+
 def test_places_of_a_beam_by_name():
     model = cantilever(8)
     with pytest.raises(hx.ModelError, match=r"body 'beam\[1\]': the name is already taken"):
