@@ -415,7 +415,8 @@ COMPILING = {
     *("amplification", "linear_problem", "reproduce", "write_index", "custom_joint"),
     *("custom_rate_joint", "custom_force", "point_on_curve", "diagnose", "consistent"),
     *("floquet", "trajectory", "value_and_gradient", "ensemble", "fit", "simulate_controlled"),
-    *("curves", "output", "quantity", "sampled", "sweep", "optimize"),
+    *("curves", "output", "quantity", "sampled", "sweep", "optimize", "equilibrium_path"),
+    *("campbell", "steady_rotation"),
 }
 # What holonax makes and nobody else.
 RECORDS = {
@@ -511,7 +512,7 @@ def usual(r, p):
 
 def called(thing, place, which, args, kwargs):
     if place == "Model":
-        if thing.__name__ in ("simulate", "build", "equilibrium", "linearize"):
+        if thing.__name__ in ("simulate", "build", "equilibrium", "equilibrium_path", "linearize"):
             return thing(small(), *args, **kwargs)
         if thing.__name__ == "kinematics":
             return thing(driven(), *args, **kwargs)

@@ -282,6 +282,32 @@ def test_too_few_elements_for_a_load_are_named():
         assert word in rest.message
 
 
+@pytest.mark.slow
+def test_a_flexible_pendulum_converges_with_the_square_of_its_elements():
+    """Set in motion by a force that grows smoothly: one that comes at once makes waves with fronts,
+    which no element resolves."""
+    ends = []
+    section = hx.Section.rectangle(0.02, 0.01, E=1e7, G=1e7 / 2.6, density=1000.0)
+    for n in (8, 16, 32):
+        model = hx.Model(gravity=(0, 0, 0))
+        model.beam("rod", (0, 0, 0), (1, 0, 0), section=section, elements=n)
+        model.spherical("pin", "ground", "rod.start", at=(0, 0, 0))
+        growing = [f"{x} * (1 - cos(2 * pi * t / 0.4))" for x in (0.0, 0.1, 0.2)]
+        model.force("push", "rod.end", force=growing)
+        ends.append(hx.simulate(*model.build(), 0.4, rtol=1e-8)["rod.end"].position[-1])
+    first, second = np.linalg.norm(np.diff(ends, axis=0), axis=1)
+    assert 3.5 < first / second < 5.5 and second < 2e-3
+
+
+@pytest.mark.slow
+def test_a_run_that_turns_an_element_too_far_names_it():
+    model = cantilever(1, torque=(0, 0, 8 * EI / LENGTH))
+    result = model.simulate(1.0, rtol=1e-5)
+    assert not result.success and result.t[-1] > 0
+    for word in ("beam 'beam, element 0'", "more elements"):
+        assert word in result.message
+
+
 def test_places_of_a_beam_by_name():
     model = cantilever(8)
     with pytest.raises(hx.ModelError, match=r"body 'beam\[1\]': the name is already taken"):

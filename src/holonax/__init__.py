@@ -91,18 +91,23 @@ from .system.signals import Pulse, Step, Table
 if TYPE_CHECKING:
     from . import analysis, examples, io, many, papers, study, view
     from .analysis import (
+        Campbell,
         Equilibrium,
+        EquilibriumPath,
         Fit,
         Floquet,
         Linearization,
         Optimum,
+        campbell,
         equilibrium,
+        equilibrium_path,
         fit,
         floquet,
         inverse_dynamics,
         kinematics,
         linearize,
         optimize,
+        steady_rotation,
     )
     from .io import FileError, ModelFile, from_sympy, load
     from .many import Ensemble, Sweep, ensemble, sweep
@@ -114,11 +119,16 @@ if TYPE_CHECKING:
 # Imported when first asked for: a simulation needs none of them, and pays for none.
 _MODULES = ("analysis", "examples", "io", "many", "papers", "study", "view")
 _FROM = {
+    "Campbell": "analysis",
+    "campbell": "analysis",
+    "steady_rotation": "analysis",
     "Equilibrium": "analysis",
+    "EquilibriumPath": "analysis",
     "Fit": "analysis",
     "Floquet": "analysis",
     "Linearization": "analysis",
     "equilibrium": "analysis",
+    "equilibrium_path": "analysis",
     "fit": "analysis",
     "floquet": "analysis",
     "inverse_dynamics": "analysis",
@@ -154,6 +164,7 @@ __all__ = [
     "Body",
     "ConstraintError",
     "Controller",
+    "Campbell",
     "CoordinatePartitioning",
     "CoordinateProjection",
     "Diagnosis",
@@ -164,6 +175,7 @@ __all__ = [
     "EnergyPreserving",
     "Ensemble",
     "Equilibrium",
+    "EquilibriumPath",
     "Euler",
     "Event",
     "FileError",
@@ -230,6 +242,7 @@ __all__ = [
     "analysis",
     "animate",
     "box",
+    "campbell",
     "composite",
     "consistent",
     "cylinder",
@@ -237,6 +250,7 @@ __all__ = [
     "disc",
     "ensemble",
     "equilibrium",
+    "equilibrium_path",
     "examples",
     "fit",
     "floquet",
@@ -260,6 +274,7 @@ __all__ = [
     "simulate",
     "simulate_controlled",
     "sphere",
+    "steady_rotation",
     "study",
     "sweep",
     "trajectory",

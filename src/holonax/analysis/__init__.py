@@ -1,11 +1,14 @@
 """Other questions to the same model: rest, prescribed motion, the forces behind it, vibration."""
 
+from .campbell import Campbell, campbell, steady_rotation
 from .equilibrium import Equilibrium, equilibrium
+from .equilibrium_path import equilibrium_path
 from .fit import Fit, fit
 from .floquet import Floquet, floquet
 from .inverse import ActuatorForces, inverse_dynamics
 from .kinematics import Motion, kinematic_motion, kinematics
 from .linearization import Linearization, linearize
+from .load_path import CriticalPoint, EquilibriumPath
 from .modes import Modes
 from .optimize import Optimum, optimize
 from .orbit_sensitivity import OrbitSensitivity
@@ -13,8 +16,11 @@ from .sensitivity import EquilibriumSensitivity, ModeSensitivity
 
 __all__ = [
     "ActuatorForces",
+    "Campbell",
+    "CriticalPoint",
     "Equilibrium",
     "EquilibriumSensitivity",
+    "EquilibriumPath",
     "Fit",
     "Floquet",
     "Linearization",
@@ -23,7 +29,9 @@ __all__ = [
     "Motion",
     "Optimum",
     "OrbitSensitivity",
+    "campbell",
     "equilibrium",
+    "equilibrium_path",
     "fit",
     "floquet",
     "inverse_dynamics",
@@ -31,4 +39,5 @@ __all__ = [
     "kinematics",
     "linearize",
     "optimize",
+    "steady_rotation",
 ]

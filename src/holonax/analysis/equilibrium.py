@@ -41,6 +41,11 @@ _RELAXATION_STEPS = 5_000
 _RELAXATION_STEPS_ALONE = 100_000  # for systems too large for Newton's dense matrices
 
 
+def neutral_stiffness(system: System) -> float:
+    """The stiffness that counts as none, relative to the largest."""
+    return _NEUTRAL_BEAM if system.section_shapes() else _NEUTRAL
+
+
 class Pose(eqx.Module):
     """Where a body is: `position` [m] of the origin of its coordinates, and `rotation`, the matrix
     of its axes, or `angle` [rad] in the plane."""
@@ -119,11 +124,7 @@ class Equilibrium(eqx.Module):
     @property
     def stable(self) -> Array | None:
         """Whether every small motion is resisted, by more than rounding."""
-        return None if self.softest is None else self.softest > self._neutral
-
-    @property
-    def _neutral(self) -> float:
-        return _NEUTRAL_BEAM if self.system.section_shapes() else _NEUTRAL
+        return None if self.softest is None else self.softest > neutral_stiffness(self.system)
 
     @property
     def residual(self) -> Array:
@@ -148,7 +149,10 @@ class Equilibrium(eqx.Module):
                 "closer start, or another t."
             )
         if isinstance(self.system, Mechanism) and self.system.beams:
-            return f"no equilibrium found in {steps}: {self._most_turned()}"
+            return (
+                f"no equilibrium found in {steps}: beyond a part of the load nothing converges; "
+                f"{self.most_turned()} Give the beam more elements, or more load_steps."
+            )
         name, force = self._worst()
         return (
             f"no equilibrium found in {steps}: {name} is out of balance by {force}. Give a closer "
@@ -156,7 +160,7 @@ class Equilibrium(eqx.Module):
             "against the loads."
         )
 
-    def _most_turned(self) -> str:
+    def most_turned(self) -> str:
         """What is said of the beam element that turns most, where no more load is taken."""
         found = []
         for place in self._mechanism("a beam").beams:
@@ -164,9 +168,8 @@ class Equilibrium(eqx.Module):
             found.append((float(np.max(turns)), place.name, int(np.argmax(turns))))
         turn, name, element = max(found)
         return (
-            f"beyond a part of the load nothing converges; beam {name!r}, element {element}, turns "
-            f"most, by {turn:.3g} rad of the {MOST_TURN} that an element may. Give the beam more "
-            "elements, or more load_steps."
+            f"beam {name!r}, element {element}, turns most, by {turn:.3g} rad of the {MOST_TURN} "
+            "that an element may."
         )
 
     def _kind(self) -> str:
@@ -175,7 +178,7 @@ class Equilibrium(eqx.Module):
             return ""
         if bool(self.stable):
             return ", stable"
-        if float(self.softest) >= -self._neutral:
+        if float(self.softest) >= -neutral_stiffness(self.system):
             return ", neutral: some motion meets no resistance"
         return ', unstable (method="relaxation" goes to a stable one)'
 

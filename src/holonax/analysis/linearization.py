@@ -171,6 +171,14 @@ def linearize(
     are, and the frame of a steady motion, while multipliers and accelerations follow; the q of an
     `Equilibrium` brings its own.
     """
+    return linearized(system, start, coordinates)
+
+
+def linearized(
+    system: System, start: Any, coordinates: Sequence[str] | None = None, spin: Any = None
+) -> Linearization:
+    """As `linearize`; `spin` (nv, nv) is the rate of the frame that turns with a steady motion, in
+    world axes, where it is known."""
     check_system("linearize", system)
     refuse_reaction_forces("linearize", system)
     at_rest = isinstance(start, Equilibrium)
@@ -195,7 +203,7 @@ def linearize(
     bases = allowed(here, rank, rows, at_rest=at_rest)
     frame, changing = None, False
     if not at_rest:
-        frame, changing = _steady(system, t, q, v, rank, rows, here, bases)
+        frame, changing = _steady(system, t, q, v, rank, rows, here, bases, spin)
     found = eqx.filter_jit(_linearized) if is_traced((here, bases)) else _linearized
     return found(system, t, q, v, here, bases, frame, chosen, changing)
 
@@ -227,7 +235,15 @@ def _known_tree(tree: Any) -> Any:
 
 
 def _steady(
-    system: System, t: Any, q: Any, v: Any, rank: int, rows: Any, here: Variation, bases: Bases
+    system: System,
+    t: Any,
+    q: Any,
+    v: Any,
+    rank: int,
+    rows: Any,
+    here: Variation,
+    bases: Bases,
+    spin: Any,
 ) -> tuple[SteadyFrame | None, bool]:
     """The frame in which a motion is steady, None at rest; and whether the system changes."""
     speed = known(v)
@@ -244,7 +260,7 @@ def _steady(
         return None, False
     if np.max(np.abs(v), initial=0.0) <= _SLOW:
         return None, _changing(system, float(t), q, v, rank, here)
-    frame = steady_frame(system, float(t), q, v, rank, rows[0], here, bases)
+    frame = steady_frame(system, float(t), q, v, rank, rows[0], here, bases, spin)
     if isinstance(frame, Unsteady):
         raise ValueError(
             f"linearize: the motion is not steady: seen from no frame does it stand still, for "

@@ -16,6 +16,7 @@ not converge is halved.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -33,16 +34,18 @@ _FAR = 1e3  # a step of so many times the size of the mechanism leads nowhere
 _SMALL = 1e-9  # a step, relative, that may be rounding
 
 
-class _State(NamedTuple):
+class State(NamedTuple):
+    """Coordinates, multipliers, and section forces of their own."""
+
     q: Array
     lam: Array
-    loads: tuple[Array, ...]  # section forces
+    loads: tuple[Array, ...]
 
 
 class _Solved(NamedTuple):
     """A step of Newton's method: where it leads, and what it was found with."""
 
-    state: _State
+    state: State
     stiffness: Array
     step: Array  # its largest component
     left: Array  # the largest force that is out of balance before it
@@ -57,6 +60,30 @@ class _Path(NamedTuple):
     iterations: Array
 
 
+def mixed_stiffness(
+    system: System, t: Array, now: State
+) -> tuple[Array, Callable[[Array], tuple[Array, ...]]]:
+    """(K with the geometric stiffness of multipliers and section forces, the section forces that
+    follow the strain linearised along a step)."""
+    q = now.q
+    nothing = jnp.zeros((system.velocity_size(q.shape[0]),))
+    strained = lambda step: system.section_loads(system.retract(q, step))  # noqa: E731
+    elastic, change = jax.linearize(strained, nothing)
+    extra = tuple(x - y for x, y in zip(now.loads, elastic, strict=True))
+
+    def following(step: Array) -> tuple[Array, ...]:
+        return tuple(x + y for x, y in zip(elastic, change(step), strict=True))
+
+    stiff = system.with_preloads(extra)
+    return stiff.static_stiffness(q, t, now.lam), following
+
+
+def settled(step: Array, before: Array, size: Array) -> Array:
+    """Whether a step of Newton's method is nothing against `size`, or rounding: small, and not
+    much smaller than the one before."""
+    return (step <= 1e-14 * size) | ((step <= _SMALL * size) & (step > 0.25 * before))
+
+
 class LoadedProblem(eqx.Module):
     """A system at time t that lacks (1 - level) `loads` of its force."""
 
@@ -69,31 +96,20 @@ class LoadedProblem(eqx.Module):
         """The next state."""
         system, t, q, lam = self.system, self.t, now.state.q, now.state.lam
         nothing = jnp.zeros_like(self.loads)
-        strained = lambda step: system.section_loads(system.retract(q, step))  # noqa: E731
-        elastic, change = jax.linearize(strained, nothing)
-        extra = tuple(x - y for x, y in zip(now.state.loads, elastic, strict=True))
-        stiff = system.with_preloads(extra)
-
-        def unbalanced(step: Array) -> Array:
-            moved = stiff.retract(q, step)
-            return stiff.force(moved, nothing, t) - stiff.constraint_force(moved, t, lam)
-
-        K = -jax.jacfwd(unbalanced)(nothing)
+        K, following = mixed_stiffness(system, t, now.state)
         force = system.force(q, nothing, t) - (1 - level) * self.loads
         g, G = system.constraint(q, t), system.jacobian(q, t)
         rates = jnp.zeros((G.shape[0] - g.shape[0],))  # non-holonomic rows allow no motion
         step, new = _bordered(K, G, force, jnp.concatenate([-g, rates]), self.redundant)
-        loads = tuple(x + y for x, y in zip(elastic, change(step), strict=True))
+        loads = following(step)
         size = largest(step)
-        settled = size <= 1e-14 * span(q)
-        rounding = (size <= _SMALL * span(q)) & (size > 0.25 * now.step)
         return _Solved(
-            _State(system.normalize(system.retract(q, step)), new, loads),
+            State(system.normalize(system.retract(q, step)), new, loads),
             K,
             size,
             largest(force - G.T @ lam),
             now.steps + 1,
-            settled | rounding,
+            settled(size, now.step, span(q)),
         )
 
     def solved(self, start: _Solved, level: Array) -> _Solved:
@@ -152,7 +168,7 @@ def loaded(system: System, q: Array, t: Array, load_steps: Array, *, redundant: 
         return (now.level < 1) & (now.increment >= _SMALLEST * most)
 
     rows = jax.eval_shape(system.constraint_rate, q, rest, t).shape[0]
-    state = _State(q, jnp.zeros((rows,)), tuple(jnp.zeros(x) for x in system.section_shapes()))
+    state = State(q, jnp.zeros((rows,)), tuple(jnp.zeros(x) for x in system.section_shapes()))
     never, zero = jnp.asarray(jnp.inf), jnp.asarray(0)
     first = _Solved(state, jnp.zeros((n, n)), never, never, zero, jnp.asarray(False))
     path = while_loop(unfinished, body, _Path(first, jnp.zeros(()), most, zero))

@@ -249,12 +249,16 @@ def steady_frame(
     holonomic: int,
     here: Variation,
     bases: Bases,
+    spin: np.ndarray | None = None,
 ) -> SteadyFrame | Unsteady:
     """The frame in which the motion stands still, or why there is none.
 
-    `holonomic` is the number of constraint rows of position level.
+    `holonomic` is the number of constraint rows of position level. `spin` is the rate of the frame
+    (nv, nv) where it is known what turns, and only whether it has to be followed is not.
     """
     motion = _Motion(system, t, q, v, rank, holonomic, here, bases)
+    if spin is not None:
+        return _known_frame(motion, spin)
     slope, reason = None, ""
     for generators in _frames(system, v.size, q.size):
         W = np.zeros_like(motion.now.mass)
@@ -264,9 +268,23 @@ def steady_frame(
             W = np.tensordot(rates, np.array(generators), 1)
         reason = _objection(motion, W)
         if not reason:
-            S = motion.now.S
-            own = S.T @ W @ S
-            return SteadyFrame(W, own, own - S.T @ _spins(system, motion.now.v) @ S)
+            return _as_frame(motion, W)
+    return Unsteady(reason)
+
+
+def _as_frame(motion: _Motion, W: np.ndarray) -> SteadyFrame:
+    S = motion.now.S
+    own = S.T @ W @ S
+    return SteadyFrame(W, own, own - S.T @ _spins(motion.system, motion.now.v) @ S)
+
+
+def _known_frame(motion: _Motion, spin: np.ndarray) -> SteadyFrame | Unsteady:
+    """None that turns, or the one given."""
+    motion.rates = np.array([float(np.max(np.abs(spin)))])
+    for W in (np.zeros_like(spin), spin):
+        reason = _objection(motion, W)
+        if not reason:
+            return _as_frame(motion, W)
     return Unsteady(reason)
 
 

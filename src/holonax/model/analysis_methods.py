@@ -15,7 +15,7 @@ from .._arguments import check_options, names
 from ..system.mechanism import Mechanism
 
 if TYPE_CHECKING:
-    from .. import Equilibrium, Linearization, Result, Start
+    from .. import Equilibrium, EquilibriumPath, Linearization, Result, Start
 
 Solver = Literal["auto", "dense", "block"]
 
@@ -116,6 +116,25 @@ class AnalysisMethods:
 
         system, start = self.build(t=t, hold=hold)
         return equilibrium(system, start, method=method, load_steps=load_steps, tol=tol)
+
+    def equilibrium_path(
+        self: _Buildable,
+        loads: str | Sequence[str],
+        *,
+        until: float = 1.0,
+        limits: int | None = None,
+        points: int = 200,
+        largest: float = 0.1,
+        t: float = 0.0,
+        hold: Sequence[str] = (),
+    ) -> EquilibriumPath:
+        """The equilibria under `loads` multiplied by a factor from 0 `until` this one, through
+        limit points; see `holonax.equilibrium_path`."""
+        from .. import equilibrium_path
+
+        system, start = self.build(t=t, hold=hold)
+        options = {"until": until, "limits": limits, "points": points, "largest": largest}
+        return equilibrium_path(system, start, loads, **options)
 
     def kinematics(
         self: _Buildable,

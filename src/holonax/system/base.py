@@ -302,6 +302,17 @@ class System(eqx.Module):
         """Whether the mass matrix is known to depend on the configuration."""
         return False
 
+    def static_stiffness(self, q: Position, t: Time, lam: Multipliers) -> SquareMatrix:
+        """-d/dq [f - J^T lam] at rest, with fixed multipliers: the geometric stiffness of loaded
+        joints included."""
+        rest = jnp.zeros((self.velocity_size(q.shape[0]),))
+
+        def unbalanced(step: Array) -> Array:
+            moved = self.retract(q, step)
+            return self.force(moved, rest, t) - self.constraint_force(moved, t, lam)
+
+        return -jax.jacfwd(unbalanced)(rest)
+
     # -- section forces of beams, which the search for equilibria carries along -----------------
 
     def section_shapes(self) -> tuple[tuple[int, ...], ...]:

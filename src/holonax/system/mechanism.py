@@ -39,6 +39,7 @@ from .modal import AnyBodies, ModalBodySet
 from .quantities import Quantity, find, names_of
 from .reaction_forces import seen_rows
 from .signals import Signal, signals_in
+from .static_stiffness import static_stiffness
 from .step import Level
 from .tangent import MechanismSolver
 from .tangent_blocks import force_diagonals
@@ -340,6 +341,11 @@ class Mechanism(System):
     @property
     def has_varying_mass(self) -> bool:
         return isinstance(self.bodies, ModalBodySet)
+
+    def static_stiffness(self, q: Position, t: Time, lam: Multipliers) -> SquareMatrix:
+        if isinstance(self.bodies, ModalBodySet):
+            return super().static_stiffness(q, t, lam)
+        return static_stiffness(self.bodies, q, t, lam)
 
     # -- System: beams ---------------------------------------------------------------------
 
