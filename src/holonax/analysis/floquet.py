@@ -184,7 +184,7 @@ class _Along:
         self.last = self._point(self.run.t[-1], self.run.q[-1], self.run.v[-1])
         here = self.first.here
         rows = holonomic_rows(system, here, rank, start.q, np.float64(start.t), "floquet")
-        bases = allowed(here, rank, rows)
+        bases = allowed(system, here, rank, rows)
         self.B, self.onto = _both(here, bases)
         self.error, self.worst = self._compared()
 

@@ -35,7 +35,7 @@ class BodySet(eqx.Module):
     xx, yy, zz, xy, xz, yz, or (3, n) where no body has products of inertia. `gravity` is the
     acceleration of free fall. `com` (n, 2 or 3) is where the centres of mass lie in coordinates
     that begin elsewhere, for those who ask in these; q, v and the elements know the centres of
-    mass only.
+    mass only. The last of the bodies are carriers of the `states` (see `first_order.py`).
     """
 
     mass: Array
@@ -49,6 +49,7 @@ class BodySet(eqx.Module):
     tangent: TangentPlan | None
     com: Array | None = None
     seeing: tuple[SeeingGroup, ...] = ()
+    states: tuple[str, ...] = eqx.field(static=True, default=())
 
     @staticmethod
     def of(
@@ -63,6 +64,7 @@ class BodySet(eqx.Module):
         solver: str = "auto",
         com: Array | None = None,
         seeing: Sequence[SeeingGroup] = (),
+        states: Sequence[str] = (),
     ) -> BodySet:
         """Bodies with their elements; `solver` is "auto", "dense" or "block"."""
         holonomic = [g for g in joints if g.is_holonomic]
@@ -83,12 +85,25 @@ class BodySet(eqx.Module):
             tangent,
             com,
             tuple(seeing),
+            tuple(states),
         )
 
     @property
     def n(self) -> int:
-        """Number of bodies."""
+        """Number of bodies, carriers of states among them."""
         return len(self.names)
+
+    @property
+    def rigid(self) -> tuple[str, ...]:
+        """The names of the bodies that are no carriers of states."""
+        return self.names[: self.n - len(self.states)]
+
+    @property
+    def heavy(self) -> Array:
+        """The masses that gravity pulls: those of carriers are none."""
+        if not self.states:
+            return self.mass
+        return self.mass * (np.arange(self.n) < self.n - len(self.states))
 
     @property
     def dof(self) -> int:
@@ -118,6 +133,7 @@ class BodySet(eqx.Module):
             solver="dense" if self.tangent is None else "auto" if self.tangent.quick else "block",
             com=self.com,
             seeing=self.seeing,
+            states=self.states,
         )
 
     # -- state -------------------------------------------------------------------------------
@@ -152,7 +168,11 @@ class BodySet(eqx.Module):
         """The size of each translation; one for rotations."""
         d = self.translations
         size = jnp.abs(q.reshape(-1, self.n)[:d])
-        return jnp.concatenate([size, jnp.ones((self.dof - d, self.n))]).ravel()
+        turns = np.ones((self.dof - d, self.n))
+        if self.states:  # where a carrier is means nothing
+            real = np.arange(self.n) < self.n - len(self.states)
+            size, turns = size * real, turns * real
+        return jnp.concatenate([size, turns]).ravel()
 
     def normalize(self, q: Array) -> Array:
         """Unit quaternions."""
@@ -201,7 +221,7 @@ class BodySet(eqx.Module):
     def _force(self, q: Array, v: Array, t: Array) -> Array:
         frames = self.frames(q, v)
         rows = v.reshape(-1, self.n)
-        weight = [self.mass * g for g in self.gravity]
+        weight = [self.heavy * g for g in self.gravity]
         if self.frame is PlanarFrame:
             own = [*weight, jnp.zeros_like(self.mass)]
         else:
@@ -230,7 +250,7 @@ class BodySet(eqx.Module):
         """Energy of gravity and of all force elements that store some."""
         rows = q.reshape(-1, self.n)
         weight = sum(g * row for g, row in zip(self.gravity, rows, strict=False))
-        energy = -jnp.sum(self.mass * weight)
+        energy = -jnp.sum(self.heavy * weight)
         if self.forces:
             frames = self.frames(q, jnp.zeros((self.dof * self.n,)))
             for group in self.forces:

@@ -95,9 +95,9 @@ def _first_names(result: Result) -> tuple[list[str], str]:
         note = f"\n(first {_MOST_CURVES} of {len(names)})" if len(names) > _MOST_CURVES else ""
         return names[:_MOST_CURVES], note
     bodies = result.system.bodies
-    shown = bodies.names[: _MOST_CURVES // bodies.translations]
-    more = len(bodies.names) > len(shown)
-    note = f"\n(first {len(shown)} of {len(bodies.names)} bodies)" if more else ""
+    shown = bodies.rigid[: _MOST_CURVES // bodies.translations]
+    more = len(bodies.rigid) > len(shown)
+    note = f"\n(first {len(shown)} of {len(bodies.rigid)} bodies)" if more else ""
     turning = [f"{x}.angle" for x in shown] if result.system.is_planar else []
     return [*(f"{x}.{k}" for x in shown for k in "xyz"[: bodies.translations]), *turning], note
 

@@ -270,7 +270,7 @@ def skeleton(result: Any, index: np.ndarray, traces: Traces = ()) -> Skeleton:
             f"Drawing a mechanism needs one made with hx.Model; this result belongs to a "
             f"{type(system).__name__}, which knows coordinates only. hx.plot shows those."
         )
-    names = system.bodies.names
+    names = system.bodies.rigid
     parts = system.complete().parts()
     bodies = Bodies({x: result[x] for x in names}, parts, system)
     rods, pins, fixed = _joints(system, parts, bodies)
