@@ -508,6 +508,14 @@ def test_model_of_gives_the_model_and_what_its_start_keeps():
         ready.model_of("nobody")
 
 
+def test_run_of_says_how_a_mechanism_is_run():
+    assert ready.run_of("four_bar") == {"t_end": 10.0}
+    beam = ready.run_of("cantilever")
+    assert beam["integrator"] == "GeneralizedAlpha" and beam["dt"] < beam["t_end"] < 10.0
+    with pytest.raises(ValueError, match="no mechanism 'nobody'"):
+        ready.run_of("nobody")
+
+
 def test_file_text_is_there_for_those_written_by_hand():
     assert 'name = "coupler"' in ready.file_text("four_bar")
     assert ready.file_text("bricard") is None

@@ -29,7 +29,7 @@ LAYERS = {
     "study": "system problem formulation integrator start result run analysis",
     "examples": "system model start",
     "view": "system result many",
-    "io": "holonax system model study",
+    "io": "holonax system model run",
     "papers": "holonax",
     "cli": "holonax examples papers study",
 }

@@ -342,7 +342,7 @@ def copy(
 @told
 def simulate(
     name: Annotated[str | None, typer.Argument(help="A ready mechanism; none: list them")] = None,
-    t_end: Annotated[float, typer.Option("--t-end", help="End time [s].")] = 10.0,
+    t_end: End = None,
     dt: Step = None,
     rtol: Rtol = None,
     formulation: Annotated[str | None, typer.Option(help="see holonax methods")] = None,

@@ -14,9 +14,10 @@ import numpy as np
 
 import holonax as hx
 from holonax.io.columns import table_columns
+from holonax.run.by_name import options_by_name
 
 _FILES = (".toml", ".json", ".urdf", ".xml")
-_END = 10.0  # [s], of ready mechanisms that do not say
+_END = 10.0  # [s], of ready mechanisms that are functions
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Opened:
 
 def names_of_examples() -> list[str]:
     """The ready mechanisms."""
-    return [name for name in hx.examples.__all__ if name not in ("file_text", "model_of")]
+    return [name for name in hx.examples.__all__ if name not in ("file_text", "model_of", "run_of")]
 
 
 def opened(model: str) -> Opened:
@@ -101,7 +102,11 @@ def ready(name: str) -> Opened:
     except ValueError:
         system, start = getattr(hx.examples, name)()
         return Opened(name, system=system, start=start)
-    return Opened(name, hx.ModelFile(model, run=options))
+    run = hx.examples.run_of(name)
+    both = (run.pop("formulation", None), run.pop("integrator", None))
+    if any(both):
+        run |= options_by_name(*both, dt=run["dt"])
+    return Opened(name, hx.ModelFile(model, run={**run, **options}))
 
 
 def changes(given: list[str] | None) -> dict[str, float]:
@@ -140,7 +145,7 @@ def method_options(
         return {}
     if formulation is None and integrator is None and dt is None:
         return {"method": "auto", "rtol": rtol}
-    found = hx.study.options_by_name(formulation, integrator, dt=dt, rtol=rtol)
+    found = options_by_name(formulation, integrator, dt=dt, rtol=rtol)
     return {name: x for name, x in found.items() if x is not None}
 
 
@@ -152,7 +157,7 @@ def method_names(method: str) -> tuple[str | None, str | None]:
     reasons = []
     for names in ((None, first), (first, None)):
         try:
-            hx.study.options_by_name(*names, dt=1.0)
+            options_by_name(*names, dt=1.0)
             return names
         except ValueError as error:
             reasons.append(str(error).removeprefix("simulate: "))
@@ -275,5 +280,5 @@ def copied(name: str, path: Path | None, force: bool) -> Path:
     if handmade is not None:
         target.write_text(handmade, encoding="utf-8")
     else:
-        model.save(target, run={"t_end": _END, **options})
+        model.save(target, run={**hx.examples.run_of(name), **options})
     return target

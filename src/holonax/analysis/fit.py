@@ -17,7 +17,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import least_squares
 
 from .._arguments import check_options, checked_call
 from .._arguments import names as names_given
@@ -125,6 +124,8 @@ def fit(
     search.prepare(dt, rtol, method)
     limits = limits_of(_OWNER, bounds, names, search.known, search.scale)
     search.check_begin()
+    from scipy.optimize import least_squares  # slow to import
+
     found = least_squares(
         lambda y: np.nan_to_num(search(y)[0], nan=1e150),
         np.clip(search.begin, *limits),

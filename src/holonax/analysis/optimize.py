@@ -19,7 +19,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import Bounds, minimize
 
 from .._arguments import check_options, checked_call
 from .._arguments import names as names_given
@@ -119,6 +118,8 @@ def optimize(
     tol = finite_number(_OWNER, "tol", tol, positive=True)
     most = count(_OWNER, "max_iterations", max_iterations)
     kind = "SLSQP" if constraints else "L-BFGS-B"
+    from scipy.optimize import Bounds, minimize  # slow to import
+
     found = minimize(
         search.cost,
         search.begin,

@@ -11,7 +11,7 @@ from typing import Any
 from .._arguments import checked_call
 from .._messages import listed, shown
 from ..model import Model
-from .describing import MODELS
+from .describing import MODELS, RUNS
 from .flexible import (
     cable_in_wind,
     cantilever,
@@ -55,6 +55,7 @@ __all__ = [
     "heavy_top",
     "lateral_buckling",
     "model_of",
+    "run_of",
     "n_four_bar",
     "pendulum_with_spring",
     "rotor",
@@ -68,7 +69,7 @@ __all__ = [
     "wheelset",
 ]
 
-_TOOLS = {"file_text", "model_of"}
+_TOOLS = {"file_text", "model_of", "run_of"}
 
 
 @checked_call
@@ -86,6 +87,14 @@ def model_of(name: str) -> tuple[Model, dict[str, Any]]:
             f"one are {listed(sorted(MODELS), 40)}."
         )
     return MODELS[name]()
+
+
+@checked_call
+def run_of(name: str) -> dict[str, Any]:
+    """How a ready mechanism is run where nothing else is asked for, as a model file says it:
+    `t_end` [s], and a method where the usual choice is not to the point, as for thin beams."""
+    model_of(name)
+    return {"t_end": 10.0, **RUNS.get(name, {})}
 
 
 @checked_call

@@ -15,6 +15,7 @@ from ..system.mechanism import Mechanism
 Options = dict[str, Any]  # what `Model.build` is given: what the start keeps
 P = ParamSpec("P")
 MODELS: dict[str, Callable[..., tuple[Model, Options]]] = {}
+RUNS: dict[str, Options] = {}  # how a mechanism is run, where it says so
 
 
 def described(
@@ -30,3 +31,13 @@ def described(
         return model.build(**options)
 
     return build
+
+
+def run_as(**settings: Any) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
+    """Beside `described`: what a run of this mechanism is, in the settings of a model file."""
+
+    def keep(function: Callable[P, Any]) -> Callable[P, Any]:
+        RUNS[function.__name__] = settings
+        return function
+
+    return keep

@@ -7,9 +7,14 @@ import math
 
 from .._numbers import finite_number
 from ..model import Model, Section
-from .describing import Options, described
+from .describing import Options, described, run_as
+
+# Thin beams are stiff: explicit steps follow the shearing of their sections, some microseconds.
+# Steps that resolve the bending are what is wanted of these.
+_BENDING = {"formulation": "Index3", "integrator": "GeneralizedAlpha"}
 
 
+@run_as(t_end=2.0, dt=0.001, **_BENDING)
 @described
 def whirling_rod(elements: int = 8, modulus: float = 5e9) -> tuple[Model, Options]:
     """A rod of 1 m that whirls about a ball joint at its end, with the initial spin of a rigid one.
@@ -28,6 +33,7 @@ def whirling_rod(elements: int = 8, modulus: float = 5e9) -> tuple[Model, Option
     return model, {}
 
 
+@run_as(t_end=1.0, dt=0.001, **_BENDING)
 @described
 def cantilever(elements: int = 8, order: int = 1) -> tuple[Model, Options]:
     """A steel flat of 0.5 m, 20 x 2 mm, clamped at one end, that is let go under its weight and a
@@ -40,6 +46,7 @@ def cantilever(elements: int = 8, order: int = 1) -> tuple[Model, Options]:
     return model, {}
 
 
+@run_as(t_end=1.0, dt=0.0005, **_BENDING)
 @described
 def flexible_slider_crank(elements: int = 8) -> tuple[Model, Options]:
     """A crank of 0.15 m, driven from rest to 20 rad/s, with a connecting rod of 0.3 m that bends,
@@ -59,6 +66,7 @@ def flexible_slider_crank(elements: int = 8) -> tuple[Model, Options]:
     return model, {}
 
 
+@run_as(t_end=1.5, dt=0.001, **_BENDING)
 @described
 def flexible_four_bar(elements: int = 6) -> tuple[Model, Options]:
     """A crank of 0.12 m, driven from rest to 12 rad/s, with a coupler and a rocker that bend:
@@ -77,6 +85,7 @@ def flexible_four_bar(elements: int = 6) -> tuple[Model, Options]:
     return model, {}
 
 
+@run_as(t_end=1.0, dt=0.0005, **_BENDING)
 @described
 def rotor(blades: int = 3, spin: float = 20.0, elements: int = 6) -> tuple[Model, Options]:
     """A rotor of `blades` clamped to a hub on a shaft along z, that spins at `spin` [rad/s] as if
@@ -104,6 +113,7 @@ def rotor(blades: int = 3, spin: float = 20.0, elements: int = 6) -> tuple[Model
     return model, {}
 
 
+@run_as(t_end=10.0, dt=0.005, **_BENDING)
 @described
 def cable_in_wind(elements: int = 16) -> tuple[Model, Options]:
     """A steel cable of 8 mm between supports 40 m apart, 50 mm longer than the cable at rest, in a
@@ -125,6 +135,7 @@ def cable_in_wind(elements: int = 16) -> tuple[Model, Options]:
     return model, {}
 
 
+@run_as(t_end=1.6, dt=0.001, **_BENDING)
 @described
 def lateral_buckling(elements: int = 12) -> tuple[Model, Options]:
     """A thin cantilever that a crank lifts at its tip until it buckles sideways.

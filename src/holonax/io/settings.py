@@ -82,11 +82,11 @@ def _names(what: str, value: Any, model: Model, numbers: Numbers) -> list[str]:
 
 def method_of(kind: str, value: Any, place: Place, numbers: Numbers) -> Any:
     """A formulation or integrator: by its name, or as a table of its type and options."""
-    from .. import study
+    from ..run.by_name import options_by_name
 
     def by_name(name: str) -> Any:
         both = (name, None) if kind == "formulation" else (None, name)
-        return study.options_by_name(*both, dt=1.0)[kind]
+        return options_by_name(*both, dt=1.0)[kind]
 
     if isinstance(value, str):
         return by_name(value)

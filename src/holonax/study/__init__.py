@@ -1,6 +1,6 @@
 """Studies of methods: orders of convergence, stability, conditioning."""
 
-from .by_name import options_by_name
+from ..run.by_name import options_by_name
 from .convergence import Convergence, condition_numbers, convergence, reference_solution
 from .spectrum import linear_problem, spectral_radius, step_matrix
 from .stability import StabilityRegion, amplification, real_axis_limit, stability_region

@@ -8,7 +8,7 @@ from .._arguments import checked_call
 from .._messages import shown
 from ..formulation import PostStabilized
 from ..integrator import Dopri5
-from ..run.pairs import default_integrator, is_legal, usual_formulations, usual_integrators
+from .pairs import default_integrator, is_legal, usual_formulations, usual_integrators
 
 # The steps of a method that is named without them.
 RTOL = 1e-6
