@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._messages import explained, shown
-from .._numbers import array, stacked
+from .._numbers import array, is_traced, stacked
 from ..system.first_order import StateRates
 from ..system.frames import as_plain
 from .attachment import Attached, Attachment
@@ -55,7 +55,9 @@ class StateItem(Connector):
     unit: str = ""
 
     def own_states(self) -> dict[str, Any]:
-        several = np.ndim(self.start) == 1
+        several = isinstance(self.start, tuple) or (
+            is_traced(self.start) and np.ndim(self.start) == 1
+        )
         shape = (len(self.start),) if several else ()
         if shape == (0,):
             raise ModelError(f"{self.owner}: start has no components. Give one number at least.")
