@@ -78,6 +78,7 @@ def test_controlled_loop_at_rest_and_its_poles():
     assert np.ptp(stays.joint("rail").slide) < 1e-9
 
 
+@pytest.mark.slow
 def test_gradient_to_the_gains_of_a_controller():
     system, start = lift().build()
     place = system.quantity("rail.slide")
