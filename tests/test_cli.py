@@ -317,6 +317,14 @@ def test_a_video_without_a_screen(four_bar):
     assert frames == 10 and abs(seconds - 0.5) < 0.11
 
 
+def test_a_video_without_the_library_for_it(four_bar, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    assert cli.main(["view", four_bar, "--t-end", "0.1", "--mp4", "a.mp4", "-q"]) != 0
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert "imageio_ffmpeg" in line and 'pip install "holonax[video]"' in line
+    assert not Path("a.mp4").exists()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -1,5 +1,7 @@
 """Models as units for co-simulation, run by another tool."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,7 @@ def crank():
     model.planar_body("crank", hx.rod(0.3, mass=1.0), position=(0.15, 0.0))
     model.revolute("A", "ground", "crank", at=(0.0, 0.0))
     model.torque("motor", "crank", torque="u", parameters={"u": 0.0})
+    model.state("turned", "crank.w", bodies="crank", unit="rad")
     return model
 
 
@@ -25,7 +28,7 @@ def test_a_unit_runs_as_the_model_does(fmi, tmp_path):
     path = export_fmu(
         model,
         tmp_path / "new" / "Crank.fmu",
-        outputs=["A.angle", "crank.position.x"],
+        outputs=["A.angle", "crank.position.x", "turned"],
         inputs=["motor.u"],
         parameters=["crank.mass", "gravity.1"],
         rtol=1e-8,
@@ -40,6 +43,7 @@ def test_a_unit_runs_as_the_model_does(fmi, tmp_path):
         "motor.u": "input",
         "A.angle": "output",
         "crank.position.x": "output",
+        "turned": "output",
     }
     given = np.array([(0.0, 1.5), (0.5, 1.5)], dtype=[("time", "f8"), ("motor.u", "f8")])
     found = fmpy.simulate_fmu(
@@ -52,6 +56,7 @@ def test_a_unit_runs_as_the_model_does(fmi, tmp_path):
     changes = {"crank.mass": 2.0, "gravity": (0.0, -5.0), "motor.parameters": {"u": 1.5}}
     expected = model.with_parameters(changes).simulate(0.5, rtol=1e-10, save=found["time"])
     assert np.max(np.abs(found["A.angle"] - expected.joint("A").angle)) < 1e-6
+    assert np.max(np.abs(found["turned"] - expected.joint("A").angle)) < 1e-6  # kept over steps
     assert np.max(np.abs(found["crank.position.x"] - expected["crank"].position[:, 0])) < 1e-6
 
 
@@ -73,3 +78,11 @@ def test_what_cannot_be_a_unit(tmp_path):
         with pytest.raises((ValueError, TypeError, KeyError), match=words):
             export_fmu(**good | change)
     assert not (tmp_path / "Crank.fmu").exists()
+
+
+@pytest.mark.parametrize(("fmi", "library"), [("2.0", "pythonfmu"), ("3.0", "pythonfmu3")])
+def test_a_missing_library_is_named(fmi, library, tmp_path, monkeypatch):
+    for name in (library, f"{library}.builder"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match=rf'needs {library}, .* pip install "holonax\[fmu\]"'):
+        export_fmu(crank(), tmp_path / "Crank.fmu", outputs=["A.angle"], fmi=fmi)

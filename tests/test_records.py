@@ -63,6 +63,7 @@ def spatial():
     m.motor("servo", "revolute", target=0.2, proportional=3.0, derivative=0.1, limit=5.0)
     m.force("push", "rod", force=(1, 2, 3), at=(1, 1, 1), axes="body")
     m.torque("twist", "rod", torque=(1, 2, 3))
+    m.state("charge", "(1 - charge) / tau + rod.vx", 0.5, "rod", {"tau": 0.2}, unit="A s")
     return m
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from browser import CHROMIUM, Browser
+
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 
@@ -46,17 +48,44 @@ def test_pages_of_the_theory(page, tmp_path, monkeypatch):
     assert ran(page, tmp_path, monkeypatch)["result"].success
 
 
-def test_the_site_is_built_without_a_complaint(tmp_path):
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder of the site, built strictly."""
     pytest.importorskip("mkdocs")
     pytest.importorskip("mkdocstrings")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    folder = tmp_path_factory.mktemp("built") / "site"
     made = subprocess.run(
-        [*command, "--site-dir", str(tmp_path / "site")], cwd=ROOT, capture_output=True, text=True
+        [*command, "--site-dir", str(folder)], cwd=ROOT, capture_output=True, text=True
     )
     assert made.returncode == 0, made.stdout + made.stderr
-    pages = list((tmp_path / "site").rglob("*.html"))
+    return folder
+
+
+def test_the_site_is_built_without_a_complaint(site):
+    pages = list(site.rglob("*.html"))
     assert len(pages) > 20
     for page in pages:  # nothing is fetched from outside
         text = page.read_text(encoding="utf-8")
         assert not re.findall(r"<(?:script|img|iframe)[^>]*src=.https?:", text), page
         assert not re.findall(r"<link[^>]*rel=.stylesheet[^>]*href=.https?:", text), page
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs a browser")
+def test_the_site_can_be_searched_from_disk(site):
+    with Browser() as page:
+        page.ask("Page.navigate", url=(site / "theory" / "index.html").as_uri())
+        page.until("document.readyState == 'complete'")
+        assert page.get("document.querySelector('[src$=\"search/main.js\"]') != null")
+        for words in ("generalized-alpha method", "energy: [*"):  # the second is no query
+            page.get(
+                f"(box => {{ box.value = {words!r}; box.dispatchEvent(new Event('input')); }})"
+                "(document.getElementById('mkdocs-search-query'))"
+            )
+            page.until("document.querySelector('#mkdocs-search-results article a') != null")
+        first = page.get("document.querySelector('#mkdocs-search-results article a').href")
+        assert first.startswith(site.as_uri())
+        page.ask("Page.navigate", url=first)
+        page.until(f"document.readyState == 'complete' && location.href == {first!r}")
+        assert all(x.startswith("file:") for x in page.requests)
+        assert not page.errors

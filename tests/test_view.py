@@ -464,3 +464,13 @@ def test_a_mesh_is_drawn_by_its_triangles(tmp_path):
     (solid,) = skeleton(model.simulate(0.02, dt=0.01), np.array([0])).solids
     assert len(solid.fills) == 2
     np.testing.assert_allclose(solid.corners().max(axis=0), (0.201, 0.001), atol=1e-12)
+
+
+def test_a_mass_without_a_shape_is_drawn_by_its_way(tmp_path):
+    """On a rail, where nothing has a size at the start."""
+    model = hx.Model()
+    model.planar_body("mass", mass=1.0, inertia=1.0)
+    model.prismatic("rail", "ground", "mass", at=(0.0, 0.0), axis=(0.0, 1.0))
+    run = model.simulate(0.3, dt=0.01)
+    hx.page(run, tmp_path / "fall.html")
+    assert (tmp_path / "fall.html").stat().st_size < 5_000_000

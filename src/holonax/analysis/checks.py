@@ -67,6 +67,8 @@ def unit(system: System, name: str) -> str:
     """The unit of a force on the velocity coordinate `name`, with a space; empty if not known."""
     if not isinstance(system, Mechanism):
         return ""
+    if name in system.bodies.states:
+        return " /s"
     return " N" if name.rsplit(".", 1)[-1] in ("x", "y", "z") else " N m"
 
 
@@ -102,4 +104,5 @@ def free_motions(system: System, q: Array, t: float) -> list[str]:
     _, s, vt = np.linalg.svd(jacobian / np.where(size > 0, size, 1.0), full_matrices=True)
     rank = int(np.sum(s > 1e-9 * max(s.max(initial=0.0), 1e-300)))
     moves = np.linalg.norm(vt[rank:], axis=0) > 1e-6
+    moves[np.concatenate([system.states(nv), system.idle(nv)])] = False
     return [name for name, free in zip(system.velocity_names(nv), moves, strict=True) if free]

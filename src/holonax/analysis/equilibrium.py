@@ -9,6 +9,7 @@ function theorem, and puts it into words.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -64,7 +65,9 @@ class Equilibrium(eqx.Module):
     `stable` says whether every small motion from here is resisted: the stiffness, with the
     geometric one of the loaded joints, is positive on all motions that are free; `softest` is its
     lowest eigenvalue (in the mass metric) over the largest. Both are None for systems too large
-    for dense algebra. `success`, `iterations` and `message` say how the search went.
+    for dense algebra, and for those with states of first order, of which `linearize` tells.
+    `q` has the values of these states at the first coordinates of their carriers. `success`,
+    `iterations` and `message` say how the search went.
     ``rest["name"]`` is the place of a body, ``rest.beam("name")`` what happens along a beam.
     """
 
@@ -86,6 +89,12 @@ class Equilibrium(eqx.Module):
         if isinstance(frame, PlanarFrame):
             return Pose(frame.r.array(), angle=frame.angle)
         return Pose(frame.r.array(), rotation=frame.A.array())
+
+    def state(self, name: str) -> Array:
+        """The value of a state of first order."""
+        system = self._mechanism("a state")
+        value = system.quantity(name)
+        return value(self.t, system.started(self.q), system.resting_velocity(self.q))
 
     def beam(self, name: str) -> BeamMotion:
         """The shape, strains and section forces of a beam."""
@@ -119,7 +128,8 @@ class Equilibrium(eqx.Module):
     @property
     def start(self) -> Start:
         """This configuration at rest as a start for `hx.simulate`."""
-        return consistent(self.system, self.q, t=float(self.t))
+        v = np.asarray(self.system.resting_velocity(self.q))
+        return consistent(self.system, self.system.started(self.q), v, t=float(self.t))
 
     @property
     def stable(self) -> Array | None:
@@ -210,8 +220,13 @@ class Equilibrium(eqx.Module):
             return f"holonax equilibrium: {self.message}"
         status = "success" if bool(self.success) else "FAILED"
         name, force = self._worst()
-        names = self.system.coordinate_names(self.q.shape[0])
-        pairs = [f"{x} = {float(value):.6g}" for x, value in zip(names, self.q, strict=True)]
+        nq, nv = self.q.shape[0], self.unbalanced.shape[0]
+        states, hidden = self.system.states(nv), self.system.carriers(nq)
+        names = self.system.coordinate_names(nq)
+        for k in states:
+            names[k] = self.system.velocity_names(nv)[k]
+        seen = [k for k in range(nq) if k not in hidden or k in states]
+        pairs = [f"{names[k]} = {float(self.q[k]):.6g}" for k in seen]
         return "\n".join(
             [
                 f"holonax equilibrium: {status}, {self.message}",
@@ -269,13 +284,21 @@ def equilibrium(
         start = as_start("equilibrium", system, start)
         rank = None if start.diagnosis is None else start.diagnosis.rank
         q, redundant, t0 = start.q, start.redundant, start.t
+        states = system.states(int(start.v.shape[0]))
+        if states.size:
+            q = jnp.asarray(q).at[states].set(jnp.asarray(start.v)[states])
     if redundant:
         system = system.with_redundant_constraints()
     time = jnp.asarray(t0 if t is None else t, dtype=float)
     # The search is kept out of what is differentiated, so that it is not compiled again for it.
-    arguments = (*jax.lax.stop_gradient((system, q, time)), *options)
+    resting = system.at_rest()  # its states are positions
+    arguments = (*jax.lax.stop_gradient((resting, q, time)), *options)
     found = _found(arguments, rank, method == "relaxation" or rank is None)
-    return _answer(system, time, rank, found)
+    answer = _answer(resting, time, rank, found)
+    if resting is system:
+        return answer
+    # whether small motions are resisted is no question of stiffness alone: see `linearize`
+    return replace(answer, system=system, softest=None)
 
 
 def _checked(t: Any, method: Any, load_steps: Any, tol: Any) -> tuple[Array, Array]:

@@ -218,7 +218,7 @@ class Along:
         here = self.first.here
         rows = holonomic_rows(system, here, rank, start.q, np.float64(start.t), "floquet")
         self.holonomic = rows
-        bases = allowed(here, rank, rows)
+        bases = allowed(system, here, rank, rows)
         self.B, self.onto = _both(here, bases)
         self.error, self.worst = self._compared()
 

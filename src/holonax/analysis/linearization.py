@@ -23,7 +23,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .._arguments import checked_call, several
@@ -89,7 +88,8 @@ class Linearization(eqx.Module):
                 "the system changes with time: the matrices belong to this instant only. See "
                 "hx.floquet for changes that repeat."
             )
-        if np.max(np.abs(v), initial=0.0) > _SLOW:
+        moving = np.delete(v, self.system.states(v.size))
+        if np.max(np.abs(moving), initial=0.0) > _SLOW:
             return ""  # it is steady, or would have been refused
         worst = int(np.argmax(np.abs(force)))
         if np.abs(force[worst]) > 1e-7 * scale:
@@ -135,7 +135,10 @@ class Linearization(eqx.Module):
 
     def __str__(self) -> str:
         n, nv = self.basis.shape[1], self.basis.shape[0]
+        states = self.system.states(nv).size
+        nv -= states + self.system.idle(nv).size
         about = "" if self.coordinates is None else f", {listed(self.coordinates)}"
+        about += f", {states} of first order" if states else ""
         lines = [f"holonax linearization: {n} free of {nv} coordinates{about}"]
         fastest = float(np.max(np.abs(self.turning), initial=0.0))
         if fastest > 0:
@@ -188,7 +191,7 @@ def linearized(
             raise ValueError(_TOO_LARGE)
         q, t, rank = start.q, start.t, start.rank
         redundant = start.system.has_redundant_constraints
-        v = jnp.zeros((system.velocity_size(int(q.shape[0])),))
+        v, q = system.resting_velocity(q), system.started(q)
     else:
         start = as_start("linearize", system, start)
         rank = known_rank("linearize", start, "Linearize a smaller mechanism.")
@@ -200,7 +203,7 @@ def linearized(
     here = variation(system, t, q, v, rank, at_rest=at_rest)
     rows = holonomic_rows(system, here, rank, q, t)
     chosen = _chosen(system, coordinates, int(v.shape[0]), rank, here.jacobian.shape[0] - rows[0])
-    bases = allowed(here, rank, rows, at_rest=at_rest)
+    bases = allowed(system, here, rank, rows, at_rest=at_rest)
     frame, changing = None, False
     if not at_rest:
         frame, changing = _steady(system, t, q, v, rank, rows, here, bases, spin)
@@ -246,7 +249,9 @@ def _steady(
     spin: Any,
 ) -> tuple[SteadyFrame | None, bool]:
     """The frame in which a motion is steady, None at rest; and whether the system changes."""
+    moving = np.delete(np.arange(v.shape[0]), system.states(int(v.shape[0])))
     speed = known(v)
+    speed = None if speed is None else speed[moving]
     if speed is not None and np.max(np.abs(speed), initial=0.0) == 0 and is_traced((system, q, t)):
         return None, False
     found = _known_tree((system, t, q, v, here, bases))
@@ -258,7 +263,7 @@ def _steady(
     system, t, q, v, here, bases = found
     if bases.positions.shape[1] + bases.velocities.shape[1] == 0:
         return None, False
-    if np.max(np.abs(v), initial=0.0) <= _SLOW:
+    if np.max(np.abs(v[moving]), initial=0.0) <= _SLOW:
         return None, _changing(system, float(t), q, v, rank, here)
     frame = steady_frame(system, float(t), q, v, rank, rows[0], here, bases, spin)
     if isinstance(frame, Unsteady):

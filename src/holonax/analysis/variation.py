@@ -23,7 +23,7 @@ from ..compiler import native
 from ..system.base import Array, System
 from ..system.evaluation import evaluated
 from .checks import is_traced
-from .tangent_space import Tangent
+from .tangent_space import Tangent, library
 
 
 class Variation(NamedTuple):
@@ -102,12 +102,43 @@ def _variation(
 
 
 def allowed(
-    here: Variation, rank: int, holonomic: tuple[int, int], *, at_rest: bool = False
+    system: System,
+    here: Variation,
+    rank: int,
+    holonomic: tuple[int, int],
+    *,
+    at_rest: bool = False,
 ) -> Bases:
     """The deviations that the constraints allow; `holonomic` are the number of rows of position
-    level, which come first, and their rank."""
+    level, which come first, and their rank. States of first order are among the velocities alone.
+    """
     found = _traced_allowed if is_traced(here) else _allowed
-    return found(here, rank, holonomic, at_rest)
+    nv = int(here.mass.shape[0])
+    states, idle = system.states(nv), system.idle(nv)
+    if not states.size:
+        return found(here, rank, holonomic, at_rest)
+    moving = np.delete(np.arange(nv), np.concatenate([states, idle]))
+    rows, columns = np.ix_(moving, moving)
+    own = here._replace(
+        mass=here.mass[rows, columns],
+        jacobian=here.jacobian[:, moving],
+        drag=here.drag[:, moving],
+    )
+    bases = found(own, rank, holonomic, at_rest)
+    positions, velocities, dragged = (_among(x, moving, nv) for x in bases)
+    unit = np.zeros((nv, states.size))
+    unit[states, np.arange(states.size)] = 1.0
+    xp = library(velocities)
+    return Bases(positions, xp.concatenate([velocities, unit], axis=1), dragged)
+
+
+def _among(x: Any, moving: np.ndarray, nv: int) -> Any:
+    """Rows of the coordinates `moving` among all of them."""
+    if library(x) is np:
+        out = np.zeros((nv, x.shape[1]))
+        out[moving] = x
+        return out
+    return jnp.zeros((nv, x.shape[1])).at[moving].set(x)
 
 
 def _allowed(here: Variation, rank: int, holonomic: tuple[int, int], at_rest: bool) -> Bases:

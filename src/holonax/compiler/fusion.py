@@ -91,11 +91,9 @@ class _Entries:
             node.args = tuple(same.get(x, x) for x in node.args)
             if node.op == "load":
                 place = other.loads[node]
-                if place in self.stores:
-                    same[node] = self.stores[place]
-                    continue
-                if place in known:
-                    same[node] = known[place]
+                found = None if place is None else self.stores.get(place, known.get(place))
+                if found is not None:
+                    same[node] = found
                     continue
                 self.loads[node] = place
                 self.reads.add(node.data)

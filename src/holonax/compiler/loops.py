@@ -80,6 +80,8 @@ def _places(loop: For) -> _Places | None:
 class LoopEmitter(VectorEmitter):
     """Writes one program down, with its loops in vectors."""
 
+    _spread = frozenset()  # outside of loops there are no vectors
+
     def __init__(self, buffers: list[Buffer], inputs: int, outputs: int):
         self.lanes = host_lanes()
         self._places: _Places | None = None  # of the loop that is written now
@@ -139,7 +141,7 @@ class LoopEmitter(VectorEmitter):
         if not self._now_wide:
             return node.name
         if node in places.steps:
-            return self._moving(node)
+            return self._moving(node, places.steps[node])
         return self._everywhere(node.kind, node.name)
 
     def _in_memory(self, buffer: Buffer) -> str:
@@ -148,11 +150,11 @@ class LoopEmitter(VectorEmitter):
             self._given[buffer.name] = "ptr"
         return buffer.name
 
-    def _moving(self, node: Node) -> str:
+    def _moving(self, node: Node, step: int) -> str:
         """A whole number that moves on evenly, for each entry."""
         found = self._found.get(("moving", node.name))
         if found is None:
-            step, whole = self._places.steps[node], self._vector("i64")
+            whole = self._vector("i64")
             places = ", ".join(f"i64 {step * k}" for k in range(self.lanes))
             first = self._everywhere("i64", node.name)
             found = self._value(f"add {whole} {first}, <{places}>")

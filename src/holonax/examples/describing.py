@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypeVar
 
 from .._arguments import checked_call
 from ..model import Model
@@ -14,6 +14,7 @@ from ..system.mechanism import Mechanism
 
 Options = dict[str, Any]  # what `Model.build` is given: what the start keeps
 P = ParamSpec("P")
+F = TypeVar("F", bound=Callable[..., Any])
 MODELS: dict[str, Callable[..., tuple[Model, Options]]] = {}
 RUNS: dict[str, Options] = {}  # how a mechanism is run, where it says so
 
@@ -33,10 +34,10 @@ def described(
     return build
 
 
-def run_as(**settings: Any) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
+def run_as(**settings: Any) -> Callable[[F], F]:
     """Beside `described`: what a run of this mechanism is, in the settings of a model file."""
 
-    def keep(function: Callable[P, Any]) -> Callable[P, Any]:
+    def keep(function: F) -> F:
         RUNS[function.__name__] = settings
         return function
 

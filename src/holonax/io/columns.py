@@ -65,11 +65,15 @@ def _spread(result: Result, name: str, values: Any) -> dict[str, Any]:
 
 
 def _states(result: Result) -> dict[str, Any]:
-    """Every coordinate and velocity, by its name."""
-    coordinates = result.system.coordinate_names(result.q.shape[1])
-    out = {name: np.asarray(result.q[:, k]) for k, name in enumerate(coordinates)}
-    velocities = result.system.velocity_names(result.v.shape[1])
-    return out | {f"d {name}": np.asarray(result.v[:, k]) for k, name in enumerate(velocities)}
+    """Every coordinate, velocity and state of first order, by its name."""
+    system, nq, nv = result.system, result.q.shape[1], result.v.shape[1]
+    states, idle, hidden = system.states(nv), system.idle(nv), system.carriers(nq)
+    coordinates, velocities = system.coordinate_names(nq), system.velocity_names(nv)
+    out = {x: np.asarray(result.q[:, k]) for k, x in enumerate(coordinates) if k not in hidden}
+    for k, name in enumerate(velocities):
+        if k not in idle:
+            out[name if k in states else f"d {name}"] = np.asarray(result.v[:, k])
+    return out
 
 
 @checked_call

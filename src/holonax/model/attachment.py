@@ -12,6 +12,7 @@ from .._messages import shown
 from .._numbers import is_traced, namespace
 from ..rotation import Vec2, Vec3, perpendicular_axes
 from ..system import elements
+from ..system.first_order import WithStates
 from .bodies import Body, direction, number, vector
 from .items import Connector, Kind, ModelError
 
@@ -32,6 +33,7 @@ class Attached:
     axes: np.ndarray
     axes_b: np.ndarray
     arm: Any  # `point` as elements have it: from the centre of mass
+    carriers: tuple[str, ...] = ()  # of the states it has or depends on, nodes after the bodies
     sees: tuple[str, ...] = ()  # joints whose reactions it depends on
     measures: tuple[str, ...] = ()  # what a force measures, where its kind does not say
     part: str = ""  # which of several alike that one record becomes
@@ -68,6 +70,9 @@ class Attachment:
     kind: Kind
     bodies: tuple[Body, ...]
     joints: Mapping[str, Attached] = field(repr=False)
+    # what it names, in order: None with a body, else the number of a state's components, or 0
+    layout: tuple[tuple[str, int | None], ...] = ()
+    own: tuple[str, ...] = ()  # carriers of the states that it has itself
 
     @property
     def owner(self) -> str:
@@ -175,7 +180,26 @@ class Attachment:
         """For each body its origin from the centre of mass; None where these are the same."""
         if all(body.com is None for body in self.bodies):
             return None
-        return tuple(self.arm(k, np.zeros(self.size)) for k in range(len(self.bodies)))
+        none = self.components(np.zeros(self.size))
+        bodies = [self.arm(k, np.zeros(self.size)) for k in range(len(self.bodies))]
+        return *bodies, *(none for _ in self.carriers)
+
+    # -- states ------------------------------------------------------------------------------
+
+    @property
+    def states(self) -> dict[str, int]:
+        """The states it names, with the number of components; 0 for a number."""
+        return {name: size for name, size in self.layout if size is not None}
+
+    @property
+    def carriers(self) -> tuple[str, ...]:
+        """Of its own states, and of those it names."""
+        return *self.own, *(x for name, n in self.states.items() for x in carriers(name, n))
+
+    def seen(self, function: Any) -> Any:
+        """A function of what it names as one of the frames of bodies and of carriers."""
+        sizes = tuple(size for _, size in self.layout)
+        return function if not self.carriers else WithStates(function, sizes)
 
     def components(self, values: Any) -> Any:
         """A vector of the plane or of space by its components."""
@@ -263,8 +287,8 @@ class Attachment:
         Without `point_a`, it is the point that coincides with `point` in the initial configuration.
         """
         d = self.size
-        second = self.bodies[min(1, len(self.bodies) - 1)]
         if point is not None and point_a is None:
+            second = self.bodies[min(1, len(self.bodies) - 1)]
             point_a = self.bodies[0].to_local_point(second.to_world(point))
         point = np.zeros(d) if point is None else point
         return Attached(
@@ -275,9 +299,15 @@ class Attachment:
             point,
             np.eye(d) if axes is None else axes,
             np.eye(d) if axes_b is None else axes_b,
-            self.arm(min(1, len(self.bodies) - 1), point),
+            self.arm(min(1, len(self.bodies) - 1), point) if self.bodies else None,
+            carriers=self.carriers,
             measures=measures,
         )
+
+
+def carriers(state: str, size: int) -> list[str]:
+    """What the carriers of a state are called; `size` 0 is a number."""
+    return [f"{state}.{k + 1}" for k in range(size)] if size else [state]
 
 
 def triad(axis: np.ndarray) -> np.ndarray:

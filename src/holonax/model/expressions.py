@@ -14,7 +14,7 @@ import numpy as np
 
 from .._messages import shown
 from .._numbers import tree
-from ..system.expression import FRAME_QUANTITIES, Expression, FrameExpression
+from ..system.expression import FRAME_QUANTITIES, Expression, FrameExpression, expression_names
 from ..system.expression_parser import CONSTANTS, ExpressionError
 from .items import ModelError
 
@@ -51,13 +51,15 @@ def frame_function(
     parameters: Any,
     *,
     time_first: bool = True,
+    states: Mapping[str, int] | None = None,
 ) -> Any:
     """A function of the time and of frames, from itself, a text, or a list with texts in it."""
     if not has_text(given):
         return given
     bodies, own = tuple(bodies), FRAME_QUANTITIES[kind]
-    prefixes = [f"{x}." if x else "" for x in bodies]
-    known = ("t", *(f"{prefix}{name}" for prefix in prefixes for name in own))
+    prefixes = [f"{x}." if x else "" for x in bodies if x not in (states or ())]
+    values = [x for name, n in (states or {}).items() for x in expression_names(name, n)]
+    known = ("t", *values, *(f"{prefix}{name}" for prefix in prefixes for name in own))
     made = FrameExpression(given, bodies, time_first)
     used = made.names
     for part in made.expressions:

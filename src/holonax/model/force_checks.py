@@ -165,7 +165,7 @@ def check_custom(group: Attachment, element: Any, sees: int = 0) -> None:
     """Evaluate the function in shapes only: one pair of force and torque for each body. It is given
     the reactions of `sees` joints."""
     count, d = len(group.bodies), group.size
-    frames = tuple(frame_shape(group.kind) for _ in range(count))
+    frames = tuple(frame_shape(group.kind) for _ in range(count + len(group.carriers)))
     extra = () if element.parameters is None else (element.parameters,)
     time = jax.ShapeDtypeStruct((), jnp.float64)
     turn = () if group.kind == "planar" else (d,)

@@ -402,7 +402,8 @@ class CustomForce(ForceItem):
 
     **Arguments:**
 
-    - `bodies`: one body or a sequence of them; the ground may be among them.
+    - `bodies`: one body or a sequence of them; the ground may be among them, and states (see
+      `state`), for which the function is given their values in place of frames.
     - `function`: of (frame, ..., t), or (frame, ..., t, parameters) where those are given; it
       returns for each body a pair: force at the frame's origin [N] and torque [N m], both in world
       axes (a number in the plane). A frame has position r, axes A, velocity v and angular velocity
@@ -418,6 +419,7 @@ class CustomForce(ForceItem):
 
     touches: ClassVar[tuple[str, ...]] = ("bodies",)
     functions: ClassVar[tuple[str, ...]] = ("function", "potential")
+    sees_states = True
 
     bodies: Any
     function: Callable[..., Any]
@@ -435,9 +437,16 @@ class CustomForce(ForceItem):
                     "bodies' frames."
                 )
         parameters = checked_parameters(self.owner, self.parameters)
+        if there.carriers and (self.reactions or self.potential is not None):
+            what = "reactions" if self.reactions else "potential"
+            raise ModelError(
+                f"{self.owner}: it depends on states, and then may have no {what}. Leave them out, "
+                "or make two forces of it."
+            )
         if self.reactions:
             return self._attached_to_joints(there, parameters)
-        element = forces.Custom(parameters, there.origins(), self.function, self.potential)
+        function = there.seen(self.function)
+        element = forces.Custom(parameters, there.origins(), function, self.potential)
         checks.check_custom(there, element)
         return there.attached([element])
 

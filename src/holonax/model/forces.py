@@ -19,6 +19,7 @@ from ..rotation import Vec2, Vec3
 from ..rotation.screw import rotation_vector
 from ..rotation.vectors import Axes3, Scalar
 from ..system.elements import Force
+from ..system.first_order import rate_wrench
 from ..system.frames import Frame, PlanarFrame, as_plain, at_origins
 
 Vector = Any  # a Vec2 between planar bodies, a Vec3 between spatial ones
@@ -369,8 +370,10 @@ class Custom(Force):
 
         out = jax.vmap(one)(at_origins(frames, self.origins), self._extra())
         points = [None] * len(frames) if self.origins is None else self.origins
-        parts = zip(frames, out, points, strict=True)
-        return [world_wrench(frame, at, *pair) for frame, pair, at in parts]
+        parts = zip(frames, out, points, strict=False)
+        carriers = frames[len(out) :]  # of states that it depends on
+        loads = [world_wrench(frame, at, *pair) for frame, pair, at in parts]
+        return [*loads, *(rate_wrench(frame, 0.0) for frame in carriers)]
 
     def potential(self, *frames: AnyFrame) -> Any:
         if self.energy is None:

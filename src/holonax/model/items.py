@@ -51,6 +51,7 @@ class Item(ABC):
     words: ClassVar[tuple[str, ...]] = ()  # the fields that hold names or words
     functions: ClassVar[tuple[str, ...]] = ()  # those that hold functions, or texts of them
     displayed: ClassVar[tuple[str, ...]] = ()  # the fields that are for pictures only
+    sees_states: ClassVar[bool] = False  # whether states may be among the bodies it names
     measures: ClassVar[tuple[str, ...]] = ()  # "turn", "slide", "length"; else what is left free
 
     name: str
@@ -164,6 +165,14 @@ class Connector(Item):
         """The names of the bodies it connects; `joints` are those described so far."""
         given = (getattr(self, name) for name in self.touches)
         return tuple(name for x in given for name in (x if isinstance(x, tuple) else (x,)))
+
+    def own_states(self) -> dict[str, Any]:
+        """The states of first order that it has itself, by name, and where they start."""
+        return {}
+
+    def state_unit(self, state: str) -> str:
+        """The unit of one of these."""
+        return ""
 
     @abstractmethod
     def attach(self, there: Attachment) -> Attached:

@@ -6,10 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from .._numbers import as_array
 from ..rotation import Vec2, Vec3
+from ..system.first_order import StateValue
 from ..system.quantities import Component, Measured, OfForce, Quantity
-from .attachment import Attached
+from .attachment import Attached, carriers
 from .bodies import Body, ground_body
 
 AXES = ("x", "y", "z")
@@ -21,6 +24,7 @@ class _Named:
 
     bodies: Mapping[str, Body]
     planar: bool
+    numbers: Mapping[str, int]
 
     @property
     def vec(self) -> Any:
@@ -37,7 +41,7 @@ class _Named:
         return () if self.planar else AXES
 
     def number(self, name: str) -> int:
-        return 0 if name == "ground" else 1 + list(self.bodies).index(name)
+        return self.numbers[name]
 
     def com(self, name: str) -> Any:
         return None if name == "ground" else self.bodies[name].com
@@ -134,7 +138,7 @@ class _Named:
 
 def measured(model: Any) -> dict[str, Quantity]:
     """Every quantity of a model that follows from a state, by name: ``"A.angle"``."""
-    there = _Named(model._bodies, model._kind == "planar")
+    there = _Named(model._bodies, model._kind == "planar", model._numbers())
     found: dict[str, Quantity] = {}
     for name in model._bodies:
         found |= {f"{name}.{what}": x for what, x in there.of_body(name)}
@@ -143,6 +147,11 @@ def measured(model: Any) -> dict[str, Quantity]:
     whole = {x: f for x, f in model._forces.items() if not f.part}  # beams: `result.beam`
     for name, force in whole.items():
         found |= {f"{name}.{what}": x for what, x in there.of_force(force)}
+    for name, start in model._states.items():
+        parts = carriers(name, len(start) if np.ndim(start) else 0)
+        labels = tuple(str(k + 1) for k in range(len(parts))) if np.ndim(start) else ()
+        unit = model._items[name.partition(".")[0]].state_unit(name)
+        found[name] = StateValue(unit, labels, tuple(there.number(x) for x in parts))
     for name, output in model._outputs.items():
         found[name] = output.quantity(tuple(there.number(x) for x in output.bodies))
     return found

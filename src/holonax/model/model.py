@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from inspect import Parameter, signature
 from types import MappingProxyType
 from typing import Any, Concatenate, Literal, ParamSpec
@@ -35,11 +36,12 @@ from . import (
     nonholonomic,
     outputs,
     planar_joints,
+    state_items,
 )
 from .analysis_methods import AnalysisMethods
-from .attachment import Attached, Attachment
+from .attachment import Attached, Attachment, carriers
 from .bodies import Body, BodyItem, Ground, ground_body, vector
-from .items import Connector, Item, JointItem, Kind, ModelError
+from .items import REGISTRY, Connector, Item, JointItem, Kind, ModelError
 from .measured import measured
 from .origin import Origin, numbers_of, parameter_path, with_entry
 from .units import check_lengths
@@ -103,6 +105,8 @@ class Model(AnalysisMethods):
         self._forces: dict[str, Attached] = {}
         self._beams: dict[str, BeamPlace] = {}
         self._outputs: dict[str, outputs.AttachedOutput] = {}
+        self._states: dict[str, Any] = {}  # where each starts
+        self._rates: dict[str, Attached] = {}
         self.gravity = None if gravity is None else _gravity(gravity)
         self.breaks = check_breaks("Model", breaks)
 
@@ -150,6 +154,7 @@ class Model(AnalysisMethods):
     custom_force = _adds(force_items.CustomForce)
 
     output = _adds(outputs.OutputItem)
+    state = _adds(state_items.StateItem)
 
     # -- what was said -----------------------------------------------------------------------
 
@@ -214,10 +219,13 @@ class Model(AnalysisMethods):
             self._add_line_load(item)
         elif isinstance(item, Connector):
             item = self._with_names(item)
-            there = self._attachment(item)
+            own = item.own_states()
+            there = self._attachment(item, own)
             found: Any = self._joints if isinstance(item, JointItem) else self._forces
             found = self._outputs if isinstance(item, outputs.OutputItem) else found
+            found = self._rates if isinstance(item, state_items.StateItem) else found
             found[name] = item.attach(there)
+            self._states.update(own)
         self._items[name] = item
         return item
 
@@ -401,15 +409,24 @@ class Model(AnalysisMethods):
             )
         return body.name
 
-    def _attachment(self, item: Connector) -> Attachment:
-        """The bodies of a joint or force, which must go together."""
-        names = tuple(self._node(item, name) for name in item.connected(self._joints))
+    def _attachment(self, item: Connector, own: Mapping[str, Any] | None = None) -> Attachment:
+        """The bodies of a joint or force, which must go together, and the states that it names;
+        `own` are those it has itself."""
+        named = tuple(self._node(item, name) for name in item.connected(self._joints))
+        layout = [(name, self._components(item, name)) for name in named]
+        names = [name for name, size in layout if size is None]
         for name in names:
             if name != "ground" and (not isinstance(name, str) or name not in self._bodies):
                 known = listed(["ground", *self._bodies])
                 raise ModelError(
                     f"{item.owner}: there is no body {shown(name)}. The bodies are {known}."
                 )
+        mine = {} if own is None else {name: _size(start) for name, start in own.items()}
+        carried = tuple(x for name, n in mine.items() for x in carriers(name, n))
+        if isinstance(item, state_items.StateItem):  # its own state is the first of its arguments
+            layout, carried = [*mine.items(), *layout], ()
+            if not names:
+                return Attachment(item, self._kind or "planar", (), self._joints, tuple(layout))
         moving = [name for name in names if name != "ground"]
         if not moving:
             remedy = "at least one body" if len(names) > 1 else "a body"
@@ -429,7 +446,19 @@ class Model(AnalysisMethods):
                 f"Describe it with {'planar_body' if needed == 'planar' else 'body'}(...)."
             )
         found = (ground_body(kind) if x == "ground" else self._bodies[x] for x in names)
-        return Attachment(item, kind, tuple(found), self._joints)
+        return Attachment(item, kind, tuple(found), self._joints, tuple(layout), carried)
+
+    def _components(self, item: Connector, name: Any) -> int | None:
+        """How many components a state of that name has, 0 for a number; None if it is a body."""
+        if not isinstance(name, str) or name not in self._states:
+            return None
+        if not item.sees_states:
+            takes = [x.type for x in REGISTRY.values() if x.sees_states]
+            raise ModelError(
+                f"{item.owner}: {name!r} is a state and no body. What depends on states is "
+                f"{listed(takes)}."
+            )
+        return _size(self._states[name])
 
     def _node(self, item: Connector, name: Any) -> Any:
         """The body that is meant: where it is a place on a beam, the node there."""
@@ -457,7 +486,7 @@ class Model(AnalysisMethods):
             raise ModelError("The model has no body. Add one with model.body(...).")
         choice("Model", "solver", solver, _SOLVERS, error=ModelError)
         check_lengths(self._bodies.values(), self._joints.values())
-        index = {"ground": 0, **{name: i + 1 for i, name in enumerate(self._bodies)}}
+        index = self._numbers()
         joints = self._joints.values()
         markers = tuple((x.item.name, _ends(x, index)) for x in joints)
         places = JointPlaces.of([(x.point_a, x.point, x.axes) for x in joints])
@@ -480,7 +509,7 @@ class Model(AnalysisMethods):
         """The described (q, v), not yet made consistent."""
         flexible = self._flexible()
         markers = {item.marker_name(x) for item in flexible for x in item.modes.markers}
-        bodies = [x for x in self._bodies.values() if x.name not in markers]
+        bodies = [x for x in self._bodies.values() if x.name not in markers] + self._carriers()
         q, v = stacked([b.start for b in bodies], 1), stacked([b.rate for b in bodies], 1)
         q, v = q.ravel(), v.ravel()
         if not flexible:
@@ -492,6 +521,20 @@ class Model(AnalysisMethods):
     def _flexible(self) -> list[modal_bodies.ModalBodyItem]:
         """The bodies with modes."""
         return [x for x in self._items.values() if isinstance(x, modal_bodies.ModalBodyItem)]
+
+    def _numbers(self) -> dict[str, int]:
+        """The frame of each body, and of each carrier of a state."""
+        names = [*self._bodies, *(body.name for body in self._carriers())]
+        return {"ground": 0, **{name: i + 1 for i, name in enumerate(names)}}
+
+    def _carriers(self) -> list[Body]:
+        """What carries the states of first order; see `system/first_order.py`."""
+        kind: Kind = "planar" if self._kind == "planar" else "spatial"
+        out = []
+        for name, start in self._states.items():
+            names = carriers(name, _size(start))
+            out += map(partial(state_items.carrier, kind), names, state_items.components(start))
+        return out
 
     def _body_set(self, index: dict[str, int], solver: str) -> BodySet | ModalBodySet:
         """The bodies, and the markers of those with modes."""
@@ -507,7 +550,8 @@ class Model(AnalysisMethods):
         return ModalBodySet.of(self._frame_set(index, "dense"), made)
 
     def _frame_set(self, index: dict[str, int], solver: str) -> BodySet:
-        bodies = self._bodies.values()
+        carried = self._carriers()
+        bodies = [*self._bodies.values(), *carried]
         planar = self._kind == "planar"
         frame = PlanarFrame if planar else Frame
         joints = _grouped([*self._joints.values(), *self._orientations()], index, frame)
@@ -518,12 +562,17 @@ class Model(AnalysisMethods):
             inertia=inertia[0] if planar else inertia,
             gravity=tuple(self._gravity(planar)),
             joints=joints,
-            forces=_grouped([x for x in self._forces.values() if not x.sees], index, frame),
-            names=list(self._bodies),
+            forces=_grouped(
+                [x for x in (*self._forces.values(), *self._rates.values()) if not x.sees],
+                index,
+                frame,
+            ),
+            names=[body.name for body in bodies],
             frame=frame,
             solver=solver,
             com=self._centres(),
             seeing=self._seeing(index),
+            states=[body.name for body in carried],
         )
 
     def _seeing(self, index: dict[str, int]) -> list[SeeingGroup]:
@@ -546,7 +595,7 @@ class Model(AnalysisMethods):
 
     def _centres(self) -> Any:
         """The centres of mass in the bodies' coordinates; None where all are the origins."""
-        com = [body.com for body in self._bodies.values()]
+        com = [body.com for body in (*self._bodies.values(), *self._carriers())]
         if all(x is None for x in com):
             return None
         size = 2 if self._kind == "planar" else 3
@@ -589,9 +638,15 @@ def _alike(attached: Any) -> Iterator[list[tuple[str, Any, tuple[str, ...], tupl
         for element in one.elements:
             leaves, structure = jax.tree.flatten(element)
             shapes = tuple(np.shape(leaf) for leaf in leaves)
-            part = (one.name, element, one.bodies, one.sees)
-            found.setdefault((structure, shapes, len(one.bodies)), []).append(part)
+            nodes = (*one.bodies, *one.carriers)
+            part = (one.name, element, nodes, one.sees)
+            found.setdefault((structure, shapes, len(nodes)), []).append(part)
     yield from found.values()
+
+
+def _size(start: Any) -> int:
+    """The number of components of a state that starts there; 0 for a number."""
+    return int(np.shape(start)[0]) if np.ndim(start) else 0
 
 
 def _nodes(touched: Any, index: dict[str, int]) -> tuple[Indices, ...]:

@@ -2,14 +2,22 @@
 
 With x the joint's angle or displacement and r the target, the motor gives
 
-    u = command + proportional (r - x) + derivative (r' - x')
+    u = command + proportional (r - x) + derivative (r' - x') + z
 
-within its limits. r' follows from r by differentiation.
+within its limits. r' follows from r by differentiation. z is what the integral of the error gives,
+a state of first order (see `system/first_order.py`), with what is beyond a limit fed back against
+windup (Åström, Hägglund, Advanced PID Control, 2006, Section 3.5):
+
+    z' = integral (r - x) - (u - u within the limits) / tracking_time
+
+With a resistance, u is the voltage of a DC motor with the torque k i:
+
+    inductance i' = u - resistance i - k x'
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -21,6 +29,7 @@ import jax.numpy as jnp
 from .._arguments import choice
 from .._numbers import as_array, is_traced
 from ..system.elements import Force
+from ..system.first_order import carried, rate_wrench
 from ..system.quantities import planar_turn, slid, slide_rate, turn_rate, turned
 from . import force_checks as checks
 from .attachment import Attached, Attachment
@@ -31,24 +40,73 @@ from .items import ModelError, OnJoint, record
 from .joint import wrapped
 
 
+class Winding(eqx.Module):
+    """The electrical side of a DC motor; without inductance its current follows at once."""
+
+    constant: Any
+    resistance: Any
+    inductance: Any
+    has_state: bool = eqx.field(static=True)
+
+    def current(self, voltage: Any, rate: Any) -> Any:
+        """Where there is no inductance."""
+        return (voltage - self.constant * rate) / self.resistance
+
+    def change(self, voltage: Any, rate: Any, current: Any) -> Any:
+        """i'."""
+        return (voltage - self.resistance * current - self.constant * rate) / self.inductance
+
+
 class MotorLaw(eqx.Module):
-    """What a motor gives at (t, x, x'); `limit` and `speed` are None where there are none."""
+    """What a motor gives at (t, x, x'); `limit` and `speed` are None where there are none, and so
+    are `integral` and the rate `untied` at which windup is undone."""
 
     proportional: Any
     derivative: Any
+    integral: Any
+    untied: Any
     command: Any
     limit: Any
     speed: Any
     parameters: Any
     target: Target | None
+    winding: Winding | None
     function: Callable[..., Any] | None = eqx.field(static=True)
     smooth: bool = eqx.field(static=True)
     limited: bool = eqx.field(static=True)
     slowed: bool = eqx.field(static=True)
     circular: bool = eqx.field(static=True)
 
+    def answer(self, t: Any, x: Any, rate: Any, states: Sequence[Any]) -> tuple[Any, list[Any]]:
+        """The torque or force, and the rates of its states: that of the integral, that of the
+        current, as far as there are such."""
+        given, changes, left = self.wanted(t, x, rate), [], list(states)
+        if self.integral is not None:
+            given = given + left.pop(0)
+            changes.append(self.integral * self.error(t, x) - self.excess(given, rate))
+        given = self.within(given, rate)
+        if self.winding is None:
+            return given, changes
+        if not self.winding.has_state:
+            return self.winding.constant * self.winding.current(given, rate), changes
+        current = left.pop(0)
+        changes.append(self.winding.change(given, rate, current))
+        return self.winding.constant * current, changes
+
+    def error(self, t: Any, x: Any) -> Any:
+        """What is missing to the target."""
+        assert self.target is not None
+        error = self.target(jnp.asarray(t, dtype=float)) - x
+        return wrapped(error) if self.circular else error
+
+    def excess(self, wanted: Any, rate: Any) -> Any:
+        """What takes the integral back beyond a limit; that has corners, smooth as it may be."""
+        if not self.limited:
+            return 0.0
+        return (wanted - self._clipped(wanted, rate)) * self.untied
+
     def wanted(self, t: Any, x: Any, rate: Any) -> Any:
-        """What it would give without limits."""
+        """What it would give without limits and without states."""
         total = self.command
         if self.function is not None:
             own = () if self.parameters is None else (self.parameters,)
@@ -61,15 +119,17 @@ class MotorLaw(eqx.Module):
         error = wrapped(error) if self.circular else error
         return total + self.proportional * error + self.derivative * (pace - rate)
 
-    def given(self, t: Any, x: Any, rate: Any) -> Any:
-        """Within its limits."""
-        wanted = self.wanted(t, x, rate)
+    def within(self, wanted: Any, rate: Any) -> Any:
+        """What is wanted within its limits."""
         if not self.limited:
             return wanted
         if self.smooth:
             wanted = self.limit * jnp.tanh(wanted / self.limit)
+        return wanted if self.smooth and not self.slowed else self._clipped(wanted, rate)
+
+    def _clipped(self, wanted: Any, rate: Any) -> Any:
         if not self.slowed:
-            return wanted if self.smooth else jnp.clip(wanted, -self.limit, self.limit)
+            return jnp.clip(wanted, -self.limit, self.limit)
         share = rate / self.speed
         most, least = self.limit * (1 - share), -self.limit * (1 + share)
         return jnp.clip(wanted, jnp.minimum(least, 0.0), jnp.maximum(most, 0.0))
@@ -82,11 +142,12 @@ class TurningMotor(Force):
     n: Any
     law: MotorLaw
 
-    def wrenches(self, a: Any, b: Any, *, t: Any) -> list[tuple[Any, Any]]:
+    def wrenches(self, a: Any, b: Any, *carriers: Any, t: Any) -> list[tuple[Any, Any]]:
         angle = (planar_turn if self.n is None else turned)(a, b, **self.place)
-        torque = self.law.given(t, angle, turn_rate(a, b, n=self.n))
+        states = [carried(x) for x in carriers]
+        torque, rates = self.law.answer(t, angle, turn_rate(a, b, n=self.n), states)
         torque = torque if self.n is None else (a.A @ self.n) * torque
-        return [a.couple(-torque), b.couple(torque)]
+        return [a.couple(-torque), b.couple(torque), *map(rate_wrench, carriers, rates)]
 
 
 class SlidingMotor(Force):
@@ -95,12 +156,13 @@ class SlidingMotor(Force):
     place: dict[str, Any]
     law: MotorLaw
 
-    def wrenches(self, a: Any, b: Any, *, t: Any) -> list[tuple[Any, Any]]:
+    def wrenches(self, a: Any, b: Any, *carriers: Any, t: Any) -> list[tuple[Any, Any]]:
         q, u = self.place["q"], self.place["u"]
-        x = slid(a, b, **self.place)
-        force = (a.A @ u) * self.law.given(t, x, slide_rate(a, b, q=q, u=u))
+        x, states = slid(a, b, **self.place), [carried(x) for x in carriers]
+        size, rates = self.law.answer(t, x, slide_rate(a, b, q=q, u=u), states)
+        force = (a.A @ u) * size
         under = a.A.T @ (b.point(q) - a.r)  # the point of a where q is now
-        return [a.load(-force, under), b.load(force, q)]
+        return [a.load(-force, under), b.load(force, q), *map(rate_wrench, carriers, rates)]
 
 
 @record("motor", "motor")
@@ -116,8 +178,15 @@ class Motor(OnJoint, ForceItem):
       number, a function of time such as `hx.Table(..., kind="cubic")`, or an expression of t.
     - `proportional` [N m/rad] or [N/m], `derivative` [N m s/rad] or [N s/m]: the gains of a PD
       controller for that target, and for its rate.
+    - `integral` [N m/(rad s)] or [N/(m s)]: the gain of a PID controller, for the integral of the
+      error over time. What it gives is the state ``"name.integrated"`` of results.
+    - `tracking_time` [s]: how fast the integral lets go while the motor is at its limit, so that it
+      does not wind up; proportional / integral unless given.
     - `limit`: the largest torque or force, of either sign. `no_load_speed` [rad/s] or [m/s]: in the
       sense of motion the limit falls to zero at that speed, as that of a DC motor.
+    - `constant` [N m/A] or [N/A], `resistance` [ohm] and `inductance` [H]: of a DC motor. All of
+      the above is then its voltage [V]: command, what the gains give, and `limit`. Its current is
+      the state ``"name.current"``; without inductance it follows the voltage at once.
     - `saturation`: ``"exact"``, or ``"smooth"`` for limit * tanh(u / limit).
     - `parameters`: numbers or arrays in any nesting, which the functions `command` and `target` are
       given as their last argument: other values compile nothing again, as those of the gains.
@@ -137,10 +206,24 @@ class Motor(OnJoint, ForceItem):
     target: Any = None
     proportional: float = 0.0
     derivative: float = 0.0
+    integral: float | None = None
+    tracking_time: float | None = None
     limit: float | None = None
     no_load_speed: float | None = None
+    constant: float | None = None
+    resistance: float | None = None
+    inductance: float | None = None
     saturation: Literal["exact", "smooth"] = "exact"
     parameters: Any = None
+
+    def own_states(self) -> dict[str, Any]:
+        names = (("integral", "integrated"), ("inductance", "current"))
+        return {f"{self.name}.{x}": 0.0 for gain, x in names if getattr(self, gain) is not None}
+
+    def state_unit(self, state: str) -> str:
+        if state.endswith(".current"):
+            return "A"
+        return "V" if self.resistance is not None else ""
 
     def attach(self, there: Attachment) -> Attached:
         joint = self.on(there.joints)
@@ -196,7 +279,7 @@ class Motor(OnJoint, ForceItem):
             shared = None if number else self.parameters
             target = Target.of(there, "target", self.target, 0.0, parameters=shared)
             target = Target(as_array(target.offset), target.parameters, target.function)
-        elif _some(self.proportional) or _some(self.derivative):
+        elif _some(self.proportional) or _some(self.derivative) or self.integral is not None:
             raise ModelError(
                 f"{owner}: its gains need a target. Give target= (a number or a function of time), "
                 "or a spring and damper instead."
@@ -204,17 +287,63 @@ class Motor(OnJoint, ForceItem):
         return MotorLaw(
             proportional=as_array(checks.not_negative(owner, "proportional", self.proportional)),
             derivative=as_array(checks.not_negative(owner, "derivative", self.derivative)),
+            integral=self._gain("integral"),
+            untied=self._untied(),
             command=as_array(there.number("command", command)),
             limit=self._positive("limit"),
             speed=self._positive("no_load_speed"),
             parameters=own if function is not None else None,
             target=target,
+            winding=self._winding(),
             function=function,
             smooth=self.saturation == "smooth",
             limited=self.limit is not None,
             slowed=self.no_load_speed is not None,
             circular=circular,
         )
+
+    def _gain(self, what: str) -> Any:
+        value = getattr(self, what)
+        return None if value is None else as_array(checks.not_negative(self.owner, what, value))
+
+    def _untied(self) -> Any:
+        """The rate at which windup is undone; None where there is none."""
+        if self.integral is None or self.limit is None:
+            if self.tracking_time is not None:
+                raise ModelError(
+                    f"{self.owner}: tracking_time is for an integral that a limit winds up. Give "
+                    "integral= and limit=, or leave it out."
+                )
+            return None
+        if self.tracking_time is not None:
+            return 1.0 / self._positive("tracking_time")
+        gain, own = self._gain("proportional"), self._gain("integral")
+        if not is_traced(gain) and gain == 0:
+            raise ModelError(
+                f"{self.owner}: its integral would wind up at the limit, and without a "
+                "proportional gain nothing says how fast to undo that. Give tracking_time= [s]."
+            )
+        return own / gain
+
+    def _winding(self) -> Winding | None:
+        owner, given = self.owner, (self.constant, self.resistance, self.inductance)
+        if all(x is None for x in given):
+            return None
+        for what in ("constant", "resistance"):
+            if getattr(self, what) is None:
+                raise ModelError(
+                    f"{owner}: {what} is missing. A DC motor needs constant= and resistance=, and "
+                    "inductance= where its current takes time."
+                )
+        if self.no_load_speed is not None:
+            raise ModelError(
+                f"{owner}: the speed of a DC motor is limited by its voltage. Leave no_load_speed "
+                "out; limit= is the largest voltage."
+            )
+        constant, resistance, inductance = map(
+            self._positive, ("constant", "resistance", "inductance")
+        )
+        return Winding(constant, resistance, inductance, self.inductance is not None)
 
     def _positive(self, what: str) -> Any:
         """A limit; None where there is none."""

@@ -43,7 +43,8 @@ class OutputItem(Connector):
 
     **Arguments:**
 
-    - `bodies`: one body or a sequence of them; the ground may be among them.
+    - `bodies`: one body or a sequence of them; the ground may be among them, and states, for which
+      the function is given their values in place of frames.
     - `function`: of (frame, ..., t), or (frame, ..., t, parameters) where those are given; it
       returns a number or a vector. A frame has position r, axes A, velocity v and angular velocity
       w in body axes, and `frame.point(s)`, `frame.velocity(s)`. Write it with `jax.numpy`. Or an
@@ -55,6 +56,7 @@ class OutputItem(Connector):
     touches: ClassVar[tuple[str, ...]] = ("bodies",)
     words: ClassVar[tuple[str, ...]] = ("unit",)
     functions: ClassVar[tuple[str, ...]] = ("function",)
+    sees_states = True
 
     bodies: Any
     function: Callable[..., Any] | str | tuple[str, ...]
@@ -63,7 +65,7 @@ class OutputItem(Connector):
     unit: str = ""
 
     def attach(self, there: Attachment) -> Any:
-        names = tuple(body.name for body in there.bodies)
+        names = tuple(name for name, _ in there.layout)
         function = frame_function(
             self.owner,
             "function",
@@ -72,6 +74,7 @@ class OutputItem(Connector):
             names,
             self.parameters,
             time_first=False,
+            states=there.states,
         )
         if not callable(function):
             raise ModelError(
@@ -80,7 +83,7 @@ class OutputItem(Connector):
             )
         if not isinstance(self.unit, str):
             raise ModelError(f"{self.owner}: unit={shown(self.unit)} must be a string, as 'm/s'.")
-        parameters = checked_parameters(self.owner, self.parameters)
+        parameters, function = checked_parameters(self.owner, self.parameters), there.seen(function)
         shape = self._shape(there, function, parameters)
         if len(shape) > 1:
             raise ModelError(
@@ -88,11 +91,12 @@ class OutputItem(Connector):
                 "a vector."
             )
         labels = () if not shape else _LABELS.get(shape[0], tuple(map(str, range(shape[0]))))
-        return AttachedOutput(self, names, function, parameters, there.origins(), labels)
+        nodes = *(body.name for body in there.bodies), *there.carriers
+        return AttachedOutput(self, nodes, function, parameters, there.origins(), labels)
 
     def _shape(self, there: Attachment, given: Any, parameters: Any) -> tuple[int, ...]:
         """Of what the function returns."""
-        frames = [frame_shape(there.kind) for _ in there.bodies]
+        frames = [frame_shape(there.kind) for _ in (*there.bodies, *there.carriers)]
         own = () if parameters is None else (parameters,)
         time = jax.ShapeDtypeStruct((), jnp.float64)
         function = lambda frames, t, own: as_plain(given(*frames, t, *own))  # noqa: E731

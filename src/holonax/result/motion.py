@@ -108,7 +108,7 @@ def total_momentum(system: Mechanism, q: np.ndarray, v: np.ndarray, about: Any) 
     linear = np.zeros((q.shape[0], 3))
     angular = np.zeros((q.shape[0], 3))
     mass, inertia = np.asarray(system.bodies.mass), np.asarray(system.bodies.inertia)
-    for i, name in enumerate(system.bodies.names):
+    for i, name in enumerate(system.bodies.rigid):
         motion = body_motion(system, name, q, v, np.zeros_like(v))
         r, u = (rows_of(system, x, i)[: system.bodies.translations].T for x in (q, v))
         if system.is_planar:

@@ -125,7 +125,7 @@ def _of_mechanism(result: Any) -> Iterator[tuple[str, Entry]]:
         yield name, Entry("", (), lambda x=name: _set_by_controllers(result, x))
     axes = _AXES[: system.bodies.translations]
     axial = () if system.is_planar else _AXES
-    for body in system.bodies.names:
+    for body in system.bodies.rigid:
         yield f"{body}.acceleration", Entry("m/s^2", axes, lambda x=body: result[x].acceleration)
         turning = lambda x=body: result[x].angular_acceleration  # noqa: E731
         yield f"{body}.angular_acceleration", Entry("rad/s^2", axial, turning)

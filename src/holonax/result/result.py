@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._messages import listed, shown
+from .._messages import listed, shown, unknown_name
 from .._numbers import array
 from ..start.consistent import Start, constraint_rows
 from ..system.base import System
@@ -414,6 +414,14 @@ class Result:
         """What a force did: its `length`, `rate`, `force`, `torque`, `power`, over time."""
         return force_history(self._named, self._mechanism("a force"), name)
 
+    def state(self, name: str) -> np.ndarray:
+        """A state of first order over time, (n,) or (n, components): one of `Model.state`, or
+        ``"servo.integrated"`` and ``"servo.current"`` of a motor that has such."""
+        known = self._mechanism("a state").states_by_name()
+        if name not in known:
+            raise KeyError(unknown_name("state", "state", name, known))
+        return self.quantity(name)
+
     def quantity(self, name: str) -> np.ndarray:
         """Any quantity by its name, over time: (n,), or (n, components) for a vector.
 
@@ -497,7 +505,7 @@ class Result:
             f"  method      {'; '.join(self._methods())}, dt = {self.dt:g} s",
             *self._tolerance(),
             f"  saved       {self.t.size} states, t = {self.t[0]:g} ... {self.t[-1]:g} s",
-            f"  size        {self.q.shape[1]} coordinates, {self.lam.shape[1]} constraint rows",
+            f"  size        {self._size()}",
             f"  drift       |g| <= {np.max(position, initial=0):.2e}, "
             f"|g'| <= {np.max(rate, initial=0):.2e}",
             f"  energy      {energy.total[0]:.6g} -> {energy.total[-1]:.6g} J, balance off by "
@@ -506,6 +514,13 @@ class Result:
             *(f"  chosen      {choice}" for choice in self.choices),
         ]
         return "\n".join(lines)
+
+    def _size(self) -> str:
+        """How much was solved for."""
+        nq, states = self.q.shape[1], self.system.states(self.v.shape[1]).size
+        more = f", {states} states" if states > 1 else ", 1 state" if states else ""
+        own = nq - self.system.carriers(nq).size
+        return f"{own} coordinates{more}, {self.lam.shape[1]} constraint rows"
 
     def _tolerance(self) -> list[str]:
         """What was asked of the error of a step."""

@@ -15,9 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._messages import shown
-from .._numbers import as_array, real
+from .._numbers import as_array, namespace, real
 from ..linalg.indexing import last_not_after
 from ..system.base import Array, System
+
+ANYWHERE = 1e100  # beyond this an absolute tolerance asks nothing
 
 
 class Absolute(NamedTuple):
@@ -27,6 +29,13 @@ class Absolute(NamedTuple):
     position: Any
     velocity: Any
     algebraic: Any
+
+    def longest(self, system: System) -> Any:
+        """The largest of positions that mean something."""
+        places, n = self.position, np.size(self.velocity)
+        if np.ndim(places) and system.states(n).size:
+            places = places[np.delete(np.arange(n), [*system.states(n), *system.idle(n)])]
+        return namespace(places).max(places)
 
 
 class Tolerance(NamedTuple):

@@ -90,5 +90,5 @@ def unexplained_change(context: StepContext, t0: Array, t1: Array, y0: Any, y1: 
     rates = [system.constraint_rate(y[0], y[1], t)[:rows] for t, y in ((t0, y0), (t1, y1))]
     change = after - before - 0.5 * h * (rates[0] + rates[1])
     tolerance, extent = context.tolerance, context.system.extent(y0[0])
-    allowed = jnp.max(tolerance.absolute.position) + tolerance.rtol * jnp.max(extent)
+    allowed = tolerance.absolute.longest(context.system) + tolerance.rtol * jnp.max(extent)
     return jnp.max(jnp.abs(change), initial=0.0) / (_ALLOWED * allowed)

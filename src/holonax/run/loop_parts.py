@@ -123,7 +123,9 @@ class StabilizedSolver(diffrax.AbstractSolver):
         unsolved = jnp.where(solved, int(Failure.BLOWN_UP), int(Failure.NOT_CONVERGED))
         code = jnp.where(jnp.isfinite(size), unsolved, int(Failure.NOT_FINITE))
         # A projection that turns the velocities around has lost the branch the motion was on.
-        speed = jnp.maximum(jnp.max(jnp.abs(y0[1])), jnp.max(jnp.abs(moved[1])))
+        states = context.system.states(v.shape[0])
+        before, after = (x.at[states].set(0.0) if states.size else x for x in (y0[1], moved[1]))
+        speed = jnp.maximum(jnp.max(jnp.abs(before)), jnp.max(jnp.abs(after)))
         lost = jnp.max(jnp.abs(v - moved[1])) > 0.5 * speed + _SLOW
         code = jnp.where(good & lost, int(Failure.LOST_BRANCH), jnp.where(good, 0, code))
         good = good & ~lost

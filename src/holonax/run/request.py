@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..system.clock import Clock
-from .control import StepControl, Tolerance
+from .control import ANYWHERE, StepControl, Tolerance
 from .events import Event
 
 
@@ -33,9 +33,10 @@ class Request:
 
     @property
     def allowed(self) -> float:
-        """The largest absolute tolerance of a position."""
+        """The largest absolute tolerance of a position that means something."""
         assert self.tolerance is not None
-        return float(np.max(self.tolerance.absolute.position))
+        found = np.ravel(self.tolerance.absolute.position)
+        return float(np.max(found[found < ANYWHERE]))
 
     @property
     def slack(self) -> float:

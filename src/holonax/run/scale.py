@@ -16,9 +16,10 @@ import numpy as np
 
 from ..system.base import System
 from ..system.evaluation import DENSE, evaluated
-from .control import Absolute
+from .control import ANYWHERE, Absolute
 
 PART = 1e-2  # of the relative tolerance
+_ANYWHERE = 1e150  # the size of a coordinate whose error does not count
 _SPEED = 1e-2  # the part of the fastest speed at the start that is usual at least
 
 
@@ -45,18 +46,35 @@ def usual(system: System, start: Any) -> Absolute:
             far = np.max(np.abs(q) * root) if q.size == v.size else 0.0
             sizes = far / root if far > 0 else None
     sizes = np.ones(v.size) if sizes is None else sizes
-    rates = np.max(np.sqrt(np.abs([a, free]) / sizes)), _SPEED * np.max(np.abs(v) / sizes)
-    rate = max(rates) or 1.0
-    load = np.max(masses * sizes) * rate**2 or 1.0
+    moving = np.delete(np.arange(v.size), system.states(v.size))
+    speed = _SPEED * np.max(np.abs(v / sizes)[moving])
+    rate = max(np.max(np.sqrt(np.abs([a, free]) / sizes)[:, moving]), speed) or 1.0
+    load = np.max((masses * sizes)[moving]) * rate**2 or 1.0
     position, velocity = (_power_of_ten(np.minimum(x, most)) for x in (sizes, sizes * rate))
+    position, velocity = _with_states(system, position, velocity, v, a, rate)
     return Absolute(position, velocity, np.minimum(_power_of_ten(load), 1.0))
+
+
+def _with_states(
+    system: System, position: Any, velocity: Any, v: Any, a: Any, rate: float
+) -> tuple[Any, Any]:
+    """The same with states of first order: what they are, or how far their rates take them, and
+    one at most, for their units are not known; where their carriers are means nothing."""
+    states = system.states(v.size)
+    if states.size:
+        size = np.maximum(np.abs(v[states]), np.abs(a[states]) / rate)
+        velocity[states] = _power_of_ten(np.where(size > 0, np.minimum(size, 1.0), 1.0))
+        position[np.concatenate([states, system.idle(v.size)])] = _ANYWHERE
+    return position, velocity
 
 
 def absolute(system: System, start: Any, rtol: float, atol: float | None) -> Absolute:
     """The absolute part of a tolerance: `atol` for everything, or what the mechanism asks for."""
     n = np.size(start.v)
     if atol is not None:
-        return Absolute(np.full(n, atol), np.full(n, atol), np.asarray(atol))
+        position = np.full(n, atol)
+        position[np.concatenate([system.states(n), system.idle(n)])] = _ANYWHERE
+        return Absolute(position, np.full(n, atol), np.asarray(atol))
     position, velocity, algebraic = usual(system, start)
     part = rtol * PART
     return Absolute(part * position, part * velocity, part * np.asarray(algebraic))
@@ -64,11 +82,15 @@ def absolute(system: System, start: Any, rtol: float, atol: float | None) -> Abs
 
 def described(system: System, atol: Absolute) -> str:
     """An absolute tolerance in words: a number for each unit."""
-    units = system.increment_units(np.size(atol.velocity))
+    n = np.size(atol.velocity)
+    units = system.increment_units(n)
+    states, idle = system.states(n), system.idle(n)
     out: dict[str, list[float]] = {}
     for rate, values in (("", atol.position), ("/s", atol.velocity)):
-        for unit, value in zip(units, np.asarray(values).tolist(), strict=True):
-            out.setdefault(f"{unit}{rate}", []).append(value)
+        for k, value in enumerate(np.asarray(values).tolist()):
+            if value < ANYWHERE and k not in idle:
+                called = "of states" if k in states else f"{units[k]}{rate}"
+                out.setdefault(called, []).append(value)
     parts = []
     for unit, values in out.items():
         least, most = min(values), max(values)

@@ -151,6 +151,9 @@ def _remedy(system: System, q: Any, t: float, free: np.ndarray) -> str:
     """
     nearby = 0.05 * np.random.default_rng(0).standard_normal((3, free.size))
     jacobians = [at_rest(system, q, t, step).jacobian for step in nearby]
+    nv = free.size
+    free = free.copy()
+    free[np.concatenate([system.states(nv), system.idle(nv)])] = False  # which are no motions
     rows, moving = jacobians[0].shape[0], int(np.sum(free))
     mobility = moving - max(rank_of(x[:, free]) for x in jacobians)
     if mobility == 0:
@@ -186,17 +189,17 @@ def _project_velocity(
     _check_finite(system, "rate or its derivative", here.rate.shape[0], here.rate, here.jacobian)
     if here.rate.shape[0] == 0:
         return v
-    given = given_velocities(v)
+    given = given_velocities(v, system)
     if np.all(free) and np.any(given) and not np.all(given):
         kept, rate = _nearest_velocity(system, q, v, t, ~given, here)
         size = lambda x: float(x @ here.mass @ x)  # noqa: E731
-        if _is_small(rate, kept, tol) and size(kept) <= _MOST_ENERGY * size(v):
+        if _is_small(system, rate, kept, tol) and size(kept) <= _MOST_ENERGY * size(v):
             if np.max(np.abs(rate)) <= 1e-12 * np.max(np.abs(here.jacobian) @ np.abs(kept)):
                 return kept
             # they fit to a few digits only: what is left is shared by all
             return _nearest_velocity(system, q, kept, t, free, here._replace(rate=rate))[0]
     v, rate = _nearest_velocity(system, q, v, t, free, here)
-    if not _is_small(rate, v, tol):
+    if not _is_small(system, rate, v, tol):
         raise ConstraintError(
             f"The velocities cannot be made consistent: {np.max(np.abs(rate)):.3g} remains in the "
             f"velocity constraint of {_worst(system, rate, rate.shape[0])}. Release a held "
@@ -205,8 +208,9 @@ def _project_velocity(
     return v
 
 
-def _is_small(rate: np.ndarray, v: np.ndarray, tol: float) -> bool:
-    scale = max(1.0, float(np.max(np.abs(v), initial=0.0)))
+def _is_small(system: System, rate: np.ndarray, v: np.ndarray, tol: float) -> bool:
+    moving = np.delete(v, system.states(v.size))
+    scale = max(1.0, float(np.max(np.abs(moving), initial=0.0)))
     return bool(np.max(np.abs(rate)) <= max(tol, 1e-8) * scale)
 
 

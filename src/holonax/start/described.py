@@ -25,8 +25,10 @@ class StartWarning(UserWarning):
     """The start is far from what was described."""
 
 
-def given_velocities(v: np.ndarray) -> np.ndarray:
-    """Mask of the velocities that were given."""
+def given_velocities(v: np.ndarray, system: System) -> np.ndarray:
+    """Mask of the velocities that were given; states of first order are none."""
+    v = v.copy()
+    v[system.states(v.size)] = 0.0
     return np.abs(v) > _NOTHING * max(float(np.max(np.abs(v), initial=0.0)), 1e-300)
 
 
@@ -52,7 +54,7 @@ def changed_velocities(system: System, asked: np.ndarray, got: np.ndarray) -> st
     for unit in np.unique(units):
         same = units == unit
         largest = float(np.max(np.abs(asked[same]), initial=0.0))
-        far |= same & given_velocities(asked) & (size > _FAR * largest)
+        far |= same & given_velocities(asked, system) & (size > _FAR * largest)
     if not np.any(far):
         return ""
     order = [i for i in np.argsort(-size, kind="stable") if far[i]]

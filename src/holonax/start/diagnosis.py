@@ -165,4 +165,5 @@ def diagnose(system: System, q: Any, t: float | None = None) -> Diagnosis:
             singular, where = True, shared
             redundant = rows - nearby
             shared = shared if redundant else ()
+    nv -= system.states(nv).size + system.idle(nv).size  # which are no motions
     return Diagnosis(nv, rows, rank, nv - rank, redundant, shared, singular, where)

@@ -35,7 +35,7 @@ class BodySet(eqx.Module):
     xx, yy, zz, xy, xz, yz, or (3, n) where no body has products of inertia. `gravity` is the
     acceleration of free fall. `com` (n, 2 or 3) is where the centres of mass lie in coordinates
     that begin elsewhere, for those who ask in these; q, v and the elements know the centres of
-    mass only.
+    mass only. The last of the bodies are carriers of the `states` (see `first_order.py`).
     """
 
     mass: Array
@@ -49,6 +49,7 @@ class BodySet(eqx.Module):
     tangent: TangentPlan | None
     com: Array | None = None
     seeing: tuple[SeeingGroup, ...] = ()
+    states: tuple[str, ...] = eqx.field(static=True, default=())
 
     @staticmethod
     def of(
@@ -63,6 +64,7 @@ class BodySet(eqx.Module):
         solver: str = "auto",
         com: Array | None = None,
         seeing: Sequence[SeeingGroup] = (),
+        states: Sequence[str] = (),
     ) -> BodySet:
         """Bodies with their elements; `solver` is "auto", "dense" or "block"."""
         holonomic = [g for g in joints if g.is_holonomic]
@@ -83,17 +85,30 @@ class BodySet(eqx.Module):
             tangent,
             com,
             tuple(seeing),
+            tuple(states),
         )
 
     @property
     def n(self) -> int:
-        """Number of bodies."""
+        """Number of bodies, carriers of states among them."""
         return len(self.names)
 
     @property
     def count(self) -> int:
         """How many of them have coordinates of their own: all (see `modal.py` for others)."""
         return self.n
+
+    @property
+    def rigid(self) -> tuple[str, ...]:
+        """The names of the bodies that are no carriers of states."""
+        return self.names[: self.n - len(self.states)]
+
+    @property
+    def heavy(self) -> Array:
+        """The masses that gravity pulls: those of carriers are none."""
+        if not self.states:
+            return self.mass
+        return self.mass * (np.arange(self.n) < self.n - len(self.states))
 
     @property
     def dof(self) -> int:
@@ -122,8 +137,10 @@ class BodySet(eqx.Module):
 
     def radii(self) -> np.ndarray:
         """The largest radius of gyration of each body [m]."""
-        inertia = np.atleast_2d(np.asarray(self.inertia))[: 1 if self.frame is PlanarFrame else 3]
-        return np.sqrt(np.max(inertia / np.asarray(self.mass), axis=0))
+        real = len(self.rigid)
+        rows = 1 if self.frame is PlanarFrame else 3
+        inertia = np.atleast_2d(np.asarray(self.inertia))[:rows, :real]
+        return np.sqrt(np.max(inertia / np.asarray(self.mass)[:real], axis=0))
 
     def mode_sizes(self) -> np.ndarray:
         """By how much points move with each mode."""
@@ -152,6 +169,7 @@ class BodySet(eqx.Module):
             solver="dense" if self.tangent is None else "auto" if self.tangent.quick else "block",
             com=self.com,
             seeing=self.seeing,
+            states=self.states,
         )
 
     def having(self, **groups: tuple[Group, ...]) -> BodySet:
@@ -190,7 +208,11 @@ class BodySet(eqx.Module):
         """The size of each translation; one for rotations."""
         d = self.translations
         size = jnp.abs(q.reshape(-1, self.n)[:d])
-        return jnp.concatenate([size, jnp.ones((self.dof - d, self.n))]).ravel()
+        turns = np.ones((self.dof - d, self.n))
+        if self.states:  # where a carrier is means nothing
+            real = np.arange(self.n) < self.n - len(self.states)
+            size, turns = size * real, turns * real
+        return jnp.concatenate([size, turns]).ravel()
 
     def normalize(self, q: Array) -> Array:
         """Unit quaternions."""
@@ -239,7 +261,7 @@ class BodySet(eqx.Module):
     def _force(self, q: Array, v: Array, t: Array) -> Array:
         frames = self.frames(q, v)
         rows = v.reshape(-1, self.n)
-        weight = [self.mass * g for g in self.gravity]
+        weight = [self.heavy * g for g in self.gravity]
         if self.frame is PlanarFrame:
             own = [*weight, jnp.zeros_like(self.mass)]
         else:
@@ -268,7 +290,7 @@ class BodySet(eqx.Module):
         """Energy of gravity and of all force elements that store some."""
         rows = q.reshape(-1, self.n)
         weight = sum(g * row for g, row in zip(self.gravity, rows, strict=False))
-        energy = -jnp.sum(self.mass * weight)
+        energy = -jnp.sum(self.heavy * weight)
         if self.forces:
             frames = self.frames(q, jnp.zeros((self.dof * self.n,)))
             for group in self.forces:

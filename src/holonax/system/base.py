@@ -163,6 +163,33 @@ class System(eqx.Module):
         """The unit of each increment of position: "m", "rad", or "" where it is not known."""
         return [""] * nv
 
+    # -- states of first order, see `first_order.py` ----------------------------------------------
+
+    def states(self, nv: int) -> np.ndarray:
+        """Which of the `nv` velocity coordinates are states of first order."""
+        return np.zeros(0, int)
+
+    def idle(self, nv: int) -> np.ndarray:
+        """Which of them are there for no motion: they stay at zero."""
+        return np.zeros(0, int)
+
+    def carriers(self, nq: int) -> np.ndarray:
+        """Which of the `nq` position coordinates mean nothing, being those of carriers."""
+        return np.zeros(0, int)
+
+    def at_rest(self) -> System:
+        """The system whose states are positions, as the search for equilibria wants them: they
+        change until their rates vanish."""
+        return self
+
+    def resting_velocity(self, q: Position) -> Velocity:
+        """The velocity at a configuration of `at_rest`: zero but for states."""
+        return jnp.zeros((self.velocity_size(int(q.shape[0])),))
+
+    def started(self, q: Position) -> Position:
+        """A configuration of `at_rest` as one of this system."""
+        return q
+
     # -- configuration space -------------------------------------------------------------
 
     @abc.abstractmethod

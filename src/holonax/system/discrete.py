@@ -138,7 +138,7 @@ def other_force(system: System, path: Path, v: Array) -> Array:
     ends = [bodies.frames(q, path.d) for q in (path.start, path.end)]
     momentum, size = _local_momentum(system, path)
     rows = v.reshape(-1, bodies.n)
-    own = [bodies.mass * g for g in bodies.gravity]
+    own = [bodies.heavy * g for g in bodies.gravity]
     if bodies.frame is PlanarFrame:
         own = [*own, jnp.zeros_like(bodies.mass)]
     else:

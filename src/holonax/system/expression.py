@@ -33,7 +33,7 @@ from .expression_parser import (
     parsed,
     unknown_name,
 )
-from .frames import PlanarFrame
+from .frames import Frame, PlanarFrame
 from .signals import Signal, Table
 
 _VALUES = {"pi": math.pi, "deg": math.pi / 180}
@@ -317,6 +317,9 @@ class FrameExpression(Signal):
         frames = values[1 : count + 1] if self.time_first else values[:count]
         known = {"t": values[0] if self.time_first else values[count]}
         for body, frame in zip(self.bodies, frames, strict=True):
+            if not isinstance(frame, Frame | PlanarFrame):  # a state of first order
+                known |= _state_values(body, frame)
+                continue
             prefix = f"{body}." if body else ""
             known |= {f"{prefix}{name}": x for name, x in frame_quantities(frame).items()}
         for parameters in values[count + 1 :]:
@@ -337,6 +340,17 @@ class FrameExpression(Signal):
     @property
     def announced(self) -> bool:
         return all(part.announced for part in self.expressions)
+
+
+def expression_names(state: str, size: int) -> list[str]:
+    """What expressions call a state: by its name, or x1, x2 ... where it has several components."""
+    return [f"{state}{k + 1}" for k in range(size)] if size else [state]
+
+
+def _state_values(state: str, value: Any) -> dict[str, Any]:
+    size = value.shape[0] if value.ndim else 0
+    names = expression_names(state, size)
+    return dict(zip(names, value if size else [value], strict=True))
 
 
 def frame_quantities(frame: Any) -> dict[str, Any]:

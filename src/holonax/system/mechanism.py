@@ -33,6 +33,7 @@ from .base import Array, ConstraintFactor, Metric, Rows, System
 from .beam import BeamElement
 from .beam_places import BeamPlace, node_named
 from .elements import Indices
+from .first_order import StateValue, state_rows
 from .frames import PlanarFrame
 from .inventory import Inventory
 from .modal import AnyBodies, ModalBodySet
@@ -91,6 +92,7 @@ class Mechanism(System):
     numbers: Array | None = None  # those of the description, and what it was (`model/origin.py`)
     origin: Any = eqx.field(static=True, default=None)
     beams: tuple[BeamPlace, ...] = eqx.field(static=True, default=())
+    resting: bool = eqx.field(static=True, default=False)  # states are positions, see `at_rest`
 
     # -- the numbers of its description ----------------------------------------------------
 
@@ -210,20 +212,22 @@ class Mechanism(System):
         s = self.bodies
         turns = s.dof - s.translations
         own = ["m"] * (s.translations * s.count) + ["rad"] * (turns * s.count)
+        for i in np.concatenate([self.states(nv), self.idle(nv)]):
+            own[i] = ""
         return own + [""] * len(s.mode_names)
 
     def typical_sizes(self, q: np.ndarray) -> np.ndarray:
-        length = self._length(q)
-        units = self.increment_units(self.bodies.velocity_size)
-        sizes = [length if unit == "m" else 1.0 for unit in units if unit]
-        return np.concatenate([sizes, length / self.bodies.mode_sizes()])
+        length, s = self._length(q), self.bodies
+        units = self.increment_units(s.velocity_size)[: s.count * s.dof]
+        sizes = [length if unit == "m" else 1.0 for unit in units]
+        return np.concatenate([sizes, length / s.mode_sizes()])
 
     def _length(self, q: np.ndarray) -> float:
         """The size of the mechanism [m]."""
         s = self.bodies
         places = [np.linalg.norm(x, axis=1) for x in (self.places.point_a, self.places.point)]
         sizes = [np.max(x, initial=0.0) for x in places]
-        rows = np.asarray(q)[: s.count * s.translations].reshape(-1, s.count)
+        rows = np.asarray(q)[: s.count * s.translations].reshape(-1, s.count)[:, : len(s.rigid)]
         sizes.append(np.max(np.ptp(rows, axis=1)))
         sizes.append(np.max(s.radii()))
         return float(max(sizes))
@@ -268,7 +272,11 @@ class Mechanism(System):
         return self.bodies.momentum(q, v)
 
     def force(self, q: Position, v: Velocity, t: Time) -> Force:
-        return self.bodies.force(q, v, t)
+        if not self.resting:
+            return self.bodies.force(q, v, t)
+        idle = self.idle(v.shape[0])  # held by springs, so that one place is theirs
+        off = self.difference(self.started(q), q)[idle]
+        return self.bodies.force(q, v + self.resting_velocity(q), t).at[idle].add(-off)
 
     @property
     def has_reaction_forces(self) -> bool:
@@ -285,6 +293,44 @@ class Mechanism(System):
 
     def potential_energy(self, q: Position) -> Scalar:
         return self.bodies.potential_energy(q)
+
+    def kinetic_energy(self, q: Position, v: Velocity) -> Scalar:
+        if not self.bodies.states:
+            return super().kinetic_energy(q, v)
+        nv = v.shape[0]
+        carriers = np.concatenate([self.states(nv), self.idle(nv)])
+        return super().kinetic_energy(q, v.at[carriers].set(0.0))
+
+    # -- System: states --------------------------------------------------------------------
+
+    def states(self, nv: int) -> np.ndarray:
+        return state_rows(self.bodies.dof, self.bodies.count, len(self.bodies.states))[0]
+
+    def idle(self, nv: int) -> np.ndarray:
+        return state_rows(self.bodies.dof, self.bodies.count, len(self.bodies.states))[1]
+
+    def carriers(self, nq: int) -> np.ndarray:
+        return np.concatenate(
+            state_rows(self.bodies.frame.nq, self.bodies.count, len(self.bodies.states))
+        )
+
+    def at_rest(self) -> Mechanism:
+        return replace(self, resting=True) if self.bodies.states else self
+
+    def resting_velocity(self, q: Position) -> Velocity:
+        rest = super().resting_velocity(q)
+        if not self.bodies.states:
+            return rest
+        return rest.at[self.states(rest.shape[0])].set(q[self.states(rest.shape[0])])
+
+    def started(self, q: Position) -> Position:
+        n, k = self.bodies.count, len(self.bodies.states)
+        if not k:
+            return q
+        origin = np.zeros((self.bodies.frame.nq, k))
+        if not self.is_planar:
+            origin[3] = 1.0
+        return jnp.asarray(q).reshape(-1, n).at[:, n - k :].set(origin).ravel()
 
     # -- System: constraints, the holonomic rows before the others -------------------------
 
@@ -377,7 +423,10 @@ class Mechanism(System):
         return self._labelled(self.bodies.frame.coordinate_labels)
 
     def velocity_names(self, n: int) -> list[str]:
-        return self._labelled(self.bodies.frame.velocity_labels)
+        names = self._labelled(self.bodies.frame.velocity_labels)
+        for i, name in zip(self.states(n), self.bodies.states, strict=True):
+            names[i] = name
+        return names
 
     def _labelled(self, labels: Sequence[str]) -> list[str]:
         own = [f"{name}.{label}" for label in labels for name in self.bodies.own_names]
@@ -393,7 +442,7 @@ class Mechanism(System):
                 return exact or whole
             raise ValueError(
                 f"There is nothing called {shown(item)} to hold. Give a body "
-                f"({listed(self.bodies.own_names)}) or a coordinate such as {names[0]!r}."
+                f"({listed(self.bodies.rigid)}) or a coordinate such as {names[0]!r}."
             )
         if not 0 <= item < len(names):
             raise ValueError(
@@ -445,6 +494,10 @@ class Mechanism(System):
         """Every quantity that follows from a state, by name."""
         return {} if self.origin is None else self.origin.measured(self.numbers)
 
+    def states_by_name(self) -> list[str]:
+        """The names of its states of first order."""
+        return [name for name, x in self.measured().items() if isinstance(x, StateValue)]
+
     def quantities(self) -> dict[str, str]:
         """What can be asked of a state by name, with units: ``{"A.angle": "rad", ...}``."""
         return {name: x.unit for name, x in self.measured().items()}
@@ -468,7 +521,7 @@ class Mechanism(System):
     def parts(self) -> Inventory:
         """The shapes of the bodies, and the joints and forces between them, to be drawn."""
         if self.origin is None:
-            return Inventory(dict.fromkeys(self.bodies.names, ()), ())
+            return Inventory(dict.fromkeys(self.bodies.rigid, ()), ())
         return self.origin.parts(self.numbers)
 
     def drawn_through(self) -> dict[str, tuple[int, ...]]:
@@ -505,9 +558,9 @@ class Mechanism(System):
             node = node_named(body, self.beams)
             if node is not None:
                 return node.beam.first + node.node
-            if body in self.bodies.names:
+            if body in self.bodies.rigid:
                 return self.bodies.names.index(body)
-        known = listed(self.bodies.names)
+        known = listed(self.bodies.rigid)
         raise KeyError(f"There is no body {shown(body)}; the bodies are {known}.")
 
     @property

@@ -148,12 +148,22 @@ class ModalBodySet(eqx.Module):
         return tuple(self.names[i] for i in self.own)
 
     @property
+    def states(self) -> tuple[str, ...]:
+        """States of first order; see `first_order.py`."""
+        return self.every.states
+
+    @property
+    def rigid(self) -> tuple[str, ...]:
+        """The names of the bodies that are no carriers of states."""
+        return self.own_names[: self.count - len(self.states)]
+
+    @property
     def mode_names(self) -> tuple[str, ...]:
         return tuple(f"{body.name}.modes[{k}]" for body in self.flexible for k in range(body.modes))
 
     def radii(self) -> Any:
         """Radii of gyration about frames' origins [m]."""
-        heavy = np.asarray(self.mass) > 0
+        heavy = np.asarray(self.every.heavy) > 0
         moments = np.atleast_2d(np.asarray(self.inertia))[:3, heavy]
         rigid = np.sqrt(np.max(moments / np.asarray(self.mass)[heavy], axis=0))
         own = [np.sqrt(np.max(np.abs(x.inertia)) / x.mass) for x in self.flexible]

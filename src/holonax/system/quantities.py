@@ -82,7 +82,8 @@ class OfForce(Quantity):
 
     def value(self, at: Situation) -> Any:
         frames = [at.frame(i) for i in self.nodes]
-        return RULES[self.rule](frames, at.loads(self.force), **self.numbers)
+        loads = at.loads(self.force)[: len(frames)]  # without those on carriers of states
+        return RULES[self.rule](frames, loads, **self.numbers)
 
 
 class Output(Quantity):

@@ -43,11 +43,23 @@ class WrappedSystem(System):
     def position_size(self) -> int | None:
         return self.base.position_size
 
+    def states(self, nv: int) -> np.ndarray:
+        return self.base.states(nv)
+
+    def idle(self, nv: int) -> np.ndarray:
+        return self.base.idle(nv)
+
+    def carriers(self, nq: int) -> np.ndarray:
+        return self.base.carriers(nq)
+
     def mass_matrix(self, q: Position) -> SquareMatrix:
         return self.base.mass_matrix(q)
 
     def momentum(self, q: Position, v: Velocity) -> Force:
         return self.base.momentum(q, v)
+
+    def kinetic_energy(self, q: Position, v: Velocity) -> Scalar:
+        return self.base.kinetic_energy(q, v)
 
     def potential_energy(self, q: Position) -> Scalar:
         return self.base.potential_energy(q)

@@ -132,7 +132,13 @@ class Bodies:
         for name, shapes in self.parts.shapes.items():
             points += [self.path(name, p)[0] for s in shapes for p in _reach(s, self.dimension)]
         found = np.array(points)
-        return max(float(np.max(np.ptp(found, axis=0))), 1e-6)
+        size = float(np.max(np.ptp(found, axis=0)))
+        if size == 0:  # a mass without a shape: it has the size of its way
+            ways = [
+                x.position[np.all(np.isfinite(x.position), axis=1)] for x in self.motions.values()
+            ]
+            size = max((float(np.max(np.ptp(x, axis=0))) for x in ways if x.size), default=0.0)
+        return max(size, 1e-6)
 
     def path(self, name: str, local: Any) -> np.ndarray:
         """World positions (states, dimension) of a point of a body or of the ground."""
@@ -272,7 +278,7 @@ def skeleton(result: Any, index: np.ndarray, traces: Traces = ()) -> Skeleton:
             f"Drawing a mechanism needs one made with hx.Model; this result belongs to a "
             f"{type(system).__name__}, which knows coordinates only. hx.plot shows those."
         )
-    names = system.bodies.names
+    names = system.bodies.rigid
     parts = system.complete().parts()
     bodies = Bodies({x: result[x] for x in names}, parts, system)
     rods, pins, fixed = _joints(system, parts, bodies)

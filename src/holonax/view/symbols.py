@@ -186,13 +186,17 @@ def _rail(part: Connection, bodies: Any) -> Iterator[Mark]:
         yield _block(part, bodies)
 
 
+_MOST_STROKES = 400  # below one line
+
+
 def _hatching(line: np.ndarray, size: float) -> Iterator[Mark]:
     """Strokes below a line of the ground."""
     a, b = line[0]
     along = (b - a) / max(float(np.linalg.norm(b - a)), 1e-12)
     below = np.array([along[1], -along[0]])
     below = below if below[1] < 0 or (below[1] == 0 and below[0] > 0) else -below
-    for x in np.arange(0.5 * size, np.linalg.norm(b - a), 1.6 * size):
+    length = float(np.linalg.norm(b - a))
+    for x in np.arange(0.5 * size, length, max(1.6 * size, length / _MOST_STROKES)):
         foot = a + x * along
         stroke = np.stack([foot, foot + size * (below - 0.7 * along)])
         yield Mark(np.tile(stroke, (len(line), 1, 1)), "axis")

@@ -1,12 +1,15 @@
 """Contacts at one instant: which impulses act, and which contacts stay closed.
 
 With u the rates of the gaps that are closed, A = N M^-1 N^T (joints included) and p the impulses,
-Newton's law of restitution for all of them together is the complementarity problem
+Newton's law of restitution for those that close at the same time is the complementarity problem
 
-    u+ = u- + A p,    0 <= p  _|_  u+ + e min(u-, 0) >= 0,    u+ >= 0,
+    u+ = u- + A p,    0 <= p  _|_  u+ + e min(u-, 0) >= 0,    u+ >= 0.
 
-and that of the accelerations of contacts at rest, with forces for impulses, says which of them
-press and stay closed. See Pfeiffer & Glocker, Multibody Dynamics with Unilateral Contacts (1996).
+Contacts that touch at rest are not among them: they close when the blow has come to them, and are
+struck then, as the balls of Newton's cradle are one after the other, which is what gaps between
+them that go to zero lead to. The same problem for all closed contacts, with accelerations for rates
+and forces for impulses, says which of them press and stay closed. See Pfeiffer & Glocker, Multibody
+Dynamics with Unilateral Contacts (1996).
 """
 
 from __future__ import annotations
@@ -25,6 +28,9 @@ from .event import Event
 
 _EPS = float(np.finfo(float).eps)
 _DEPENDENT = 1e-10  # what is left of a contact's mobility where others imply it
+_TOGETHER = 1e-6  # of the fastest that closes: slower ones are struck after it
+_FAINT = 1e-6  # of the accelerations of free bodies: what closes a contact faster presses on it
+_ROUNDS = 100  # of a blow that goes from contact to contact
 
 
 class View(NamedTuple):
@@ -32,7 +38,8 @@ class View(NamedTuple):
 
     For contacts alone, in the order of the events: the change of velocity by a unit impulse along
     the gap's gradient, its effect on all gaps, the free acceleration of the gap and the size of
-    what that is made of, the sizes of the gradient and of the products in the rate.
+    what that is made of, the sizes of the gradient and of the products in the rate; and the largest
+    acceleration that forces would give to free bodies.
     """
 
     values: Any
@@ -44,6 +51,7 @@ class View(NamedTuple):
     strength: Any
     reach: Any
     speed: Any
+    load: Any
 
 
 @native(once=True)
@@ -59,7 +67,7 @@ def view(events: tuple[Event, ...], system: System, t: Array, q: Array, v: Array
     sizes = jnp.abs(jax.jacrev(values_of, argnums=1)(t, q, v)) @ jnp.abs(q)
     if not contacts:
         none = jnp.zeros((0,))
-        return View(values, rates, sizes, none, none, none, none, none, none)
+        return View(values, rates, sizes, none, none, none, none, none, none, none)
 
     def gaps(t: Array, q: Array) -> Array:
         return jnp.stack([e.value(system, t, q, still) for e in contacts])
@@ -72,7 +80,8 @@ def view(events: tuple[Event, ...], system: System, t: Array, q: Array, v: Array
     push = jax.lax.map(lambda normal: factor.solve(normal, rows)[0], normals)
     along = (one, system.qdot(q, v), a)
     acceleration = jax.jvp(gap_rates, (t, q, v), along)[1]
-    strength = jnp.abs(normals) @ jnp.abs(factor.weigh(force))
+    freely = jnp.abs(factor.weigh(force))
+    strength = jnp.abs(normals) @ freely
     return View(
         values,
         rates,
@@ -83,6 +92,7 @@ def view(events: tuple[Event, ...], system: System, t: Array, q: Array, v: Array
         strength + jnp.abs(acceleration - normals @ a),
         jnp.sum(jnp.abs(normals), axis=1),
         jnp.abs(normals) @ jnp.abs(v),
+        jnp.max(freely),
     )
 
 
@@ -150,6 +160,10 @@ class Contacts:
         rounding = 1e3 * _EPS * np.asarray(seen.sizes)[at] + 8 * _EPS * abs(t) * np.abs(self.rate)
         self.slack = np.asarray(seen.reach) * tolerance + rounding
         self.closed = self.gap <= self.slack
+        # what forces change by where positions are off by the slack: less does not press
+        off = self.slack / np.maximum(np.asarray(seen.sizes)[at], self.slack)
+        load = np.asarray(seen.reach) * float(seen.load) * np.minimum(off, _FAINT)
+        self.nothing = np.maximum(0.1 * PULL * self.strength, load)
 
     def _among(self, which: np.ndarray, b: np.ndarray) -> np.ndarray | None:
         """The pushes of some contacts, zero for the others; None if there are none that do."""
@@ -186,24 +200,43 @@ class Contacts:
         """(change of velocity, impulses) after which no closed gap closes further; None if that is
         impossible.
 
-        A rebound that the slack would hide is none. `depth` is how far gaps were below zero before
-        they were taken back: what they gained on the way down they do not have again.
+        A blow goes from contact to contact: those that close are struck together, then those that
+        close in consequence, until none does. A blow that dies away over endless rounds is ended
+        by all contacts together. `depth` is how far gaps were below zero before they were taken
+        back: what they gained on the way down they do not have again.
         """
-        closing = self.closed & (self.rate < -64 * _EPS * self.speed)
-        if not np.any(closing):
-            return np.zeros(self.push.shape[1]), np.zeros(self.gap.size)
-        speed = np.where(closing, np.abs(self.rate), 1.0)
-        at_zero = np.sqrt(np.maximum(speed**2 - 2 * self.falling * depth, 0.0))
-        e = np.where(closing, restitution * at_zero / speed, 0.0)
-        e = np.where(e * speed <= self.slow, 0.0, e)
+        rate, total, slow = self.rate, np.zeros(self.gap.size), self.slow
+        size = np.sqrt(np.maximum(np.diagonal(self.mobility), 0.0))  # rates over it compare
+        size = np.where(size > 0, size, 1.0)
+        blow = np.max(np.abs(rate / size)[self.closed], initial=0.0)
+        rounding = 64 * _EPS * np.maximum(self.speed, blow * size)
+        for left in reversed(range(_ROUNDS)):
+            closing = self.closed & (rate < -rounding)
+            if not np.any(closing):
+                break
+            closing &= -rate / size >= _TOGETHER * np.max((-rate / size)[closing])
+            speed = np.where(closing, np.abs(rate), 1.0)
+            at_zero = np.sqrt(np.maximum(speed**2 - 2 * self.falling * depth, 0.0))
+            e = np.where(closing, restitution * at_zero / speed, 0.0)
+            e = np.where(e * speed <= slow, 0.0, e)  # a rebound that the slack would hide is none
+            p = self._struck(closing if left else self.closed, rate, e)
+            if p is None:
+                return None
+            rate, total = rate + self.mobility @ p, total + p
+            depth = np.zeros_like(depth)
+        return total @ self.push, total
+
+    def _struck(self, which: np.ndarray, rate: np.ndarray, e: np.ndarray) -> np.ndarray | None:
+        """The impulses of some contacts, struck together; without restitution if that would make
+        energy."""
         for factor in (1.0, 0.0):
-            p = self._among(self.closed, self.rate + factor * e * np.minimum(self.rate, 0.0))
+            p = self._among(which, rate + factor * e * np.minimum(rate, 0.0))
             if p is None:
                 continue
-            after = self.rate + self.mobility @ p
-            gained, moved = p @ (after + self.rate), p @ (np.abs(after) + np.abs(self.rate))
+            after = rate + self.mobility @ p
+            gained, moved = p @ (after + rate), p @ (np.abs(after) + np.abs(rate))
             if gained <= 1e-9 * moved or factor == 0:
-                return p @ self.push, p
+                return p
         return None
 
     def resting(self, never: np.ndarray) -> np.ndarray | None:
@@ -211,15 +244,19 @@ class Contacts:
         of them from closing.
 
         These are the ones that press, and as many as are independent of those that neither press
-        nor open: four legs of a table of which two opposite ones would carry it.
+        nor open because others press: four legs of a table of which two opposite ones would carry
+        it. What touches and would neither close nor open by itself, as balls that hang side by
+        side, needs no one to hold it.
         """
         still = self.closed & (self.rate <= self.slow) & ~never
         force = self._among(still, self.acceleration)
         if force is None:
             return None
         opening = self.acceleration + self.mobility @ force
-        stays = still & (force > 0)
-        for i in np.flatnonzero(still & ~stays & (opening <= 0.1 * PULL * self.strength)):
+        stays = still & (force * np.diagonal(self.mobility) > self.nothing)
+        idle = still & ~stays & (opening <= 0.1 * PULL * self.strength)
+        idle &= self.acceleration < -self.nothing
+        for i in np.flatnonzero(idle):
             others = np.flatnonzero(stays)
             A = self.mobility
             share = np.linalg.solve(A[np.ix_(others, others)], A[others, i])

@@ -28,8 +28,9 @@ class Impact(eqx.Module):
 
     The function is the gap, of positions and time only. Where it closes, the velocity changes by an
     impulse along its gradient that all joints share (in the mass metric), so that afterwards the
-    gap opens `restitution` times as fast as it closed. All contacts that are closed at that time
-    are solved together: impulses push and do not pull, and no gap closes afterwards.
+    gap opens `restitution` times as fast as it closed. Contacts that close at the same time are
+    solved together; those that touch are struck when the blow has come to them, as the balls of
+    Newton's cradle. Impulses push and do not pull, and no gap closes afterwards.
 
     A contact that would open again by less than the tolerance of the run has come to rest.
 

@@ -360,7 +360,8 @@ def wrong_side(
     rows = np.minimum(np.arange(len(t) + -len(t) % _ROWS), len(t) - 1).reshape(-1, _ROWS)
     for k in rows:
         gap, reach = _gaps(watched, _base(system), t[k], q[k], v[k])
-        allowed = tolerance[1] + tolerance[0] * np.max(np.abs(q[k]), axis=1, keepdims=True)
+        places = np.delete(q[k], system.carriers(q.shape[1]), axis=1)
+        allowed = tolerance[1] + tolerance[0] * np.max(np.abs(places), axis=1, keepdims=True)
         beyond = -sides * gap - 20 * reach * allowed
         if np.any(beyond > 0):
             i = int(np.argmax(np.max(beyond, axis=0)))

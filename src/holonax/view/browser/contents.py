@@ -43,7 +43,7 @@ def scene(
     assert isinstance(system, Mechanism)
     frames = Frames.of(result, system)
     size = float(np.linalg.norm(np.subtract(*picture.span())))
-    bodies = [_body(frames, i, name, size) for i, name in enumerate(system.bodies.names)]
+    bodies = [_body(frames, i, name, size) for i, name in enumerate(system.bodies.rigid)]
     arrows = _reactions(result, frames)
     quantities, links = _quantities(result, frames), _links(system, size)
     duration = float(frames.t[-1] - frames.t[0])
