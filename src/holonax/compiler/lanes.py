@@ -31,8 +31,6 @@ class LaneEmitter(VectorEmitter):
     """Writes one program down for `lanes` runs at a time; `batched` are the numbers of the inputs
     that each run has its own of."""
 
-    _spread: Spread
-
     def __init__(
         self,
         main: Block,

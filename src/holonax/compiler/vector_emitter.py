@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
 from typing import Any
 
 from . import functions
@@ -17,7 +16,7 @@ class VectorEmitter(Emitter):
     `_spread`."""
 
     lanes: int
-    _spread: Container[Any]
+    _spread: Any  # which nodes these are
 
     def __init__(self, buffers: list[Buffer], inputs: int, outputs: int):
         self._now_wide = False  # whether a vector is being computed
