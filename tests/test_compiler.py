@@ -845,6 +845,22 @@ def factorisations(draw: Draw) -> Case:
     return Case(f, (A, b), partial(assert_close, rtol=1e-9, atol=1e-9))
 
 
+@case
+def spectra(draw: Draw) -> Case:
+    m, n, whole = 1 + draw.upto(6), 1 + draw.upto(6), bool(draw.upto(1))
+    A = draw.array((2, m, n), "float64", wild=False)
+    S = draw.array((n, n), "float64", wild=False)
+    k = min(m, n)
+
+    def f(A: Any, S: Any) -> Any:
+        u, s, vt = jnp.linalg.svd(A, full_matrices=whole)
+        w, v = jnp.linalg.eigh(S)
+        again = (u[..., :k] * s[:, None, :]) @ vt[:, :k]
+        return s, again, u.mT @ u, vt @ vt.mT, w, (v * w) @ v.T, v.T @ v
+
+    return Case(f, (A, S), partial(assert_close, rtol=1e-9, atol=1e-9))
+
+
 @jax.custom_jvp
 def halved(x):
     return x / 2

@@ -75,11 +75,11 @@ def test_the_code_of_the_page_on_the_compiler_runs(monkeypatch, capsys):
     before = len(counts.left_to_xla)
     for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
         exec(compile(block, "compiler.md", "exec"), names)
-    assert counts.left_to_xla[before:] == [("largest_stretch", "the primitive svd")]
+    assert counts.left_to_xla[before:] == [("quantile", "the primitive erf_inv")]
     program = names["text"].partition("define void @program")[2].partition("}")[0]
     assert program and program in page
     assert f"{lowering.MOST // 1000} 000 operations" in page
-    assert "'largest_stretch', 'the primitive svd'" in capsys.readouterr().out
+    assert "'quantile', 'the primitive erf_inv'" in capsys.readouterr().out
 
 
 @pytest.mark.slow

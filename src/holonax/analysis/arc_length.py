@@ -18,13 +18,13 @@ own (`load_steps.py`).
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.lax import while_loop
 
+from ..compiler import native
 from ..system.base import Array
 from ..system.mechanism import Mechanism
 from ..system.scaled_loads import scaled
@@ -76,8 +76,7 @@ def _inner(metric: PathMetric, a: tuple[Array, Array], b: tuple[Array, Array]) -
     return jnp.sum(metric.displacement * a[0] * b[0]) + metric.factor * a[1] * b[1]
 
 
-# Compiled less well than could be, and sooner; without any optimisation it takes ten times longer.
-@partial(jax.jit, static_argnums=1, compiler_options={"xla_backend_optimization_level": 1})
+@native(static=(1,))
 def increment(
     system: Mechanism,
     loads: tuple[str, ...],

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal
 
 import equinox as eqx
@@ -21,6 +20,7 @@ import numpy as np
 from .._arguments import checked_call, choice
 from .._messages import listed
 from .._numbers import count, finite_number
+from ..compiler import native
 from ..result.along import BeamMotion, beam_motion
 from ..start.consistent import Start, consistent, constraint_rows
 from ..start.diagnosis import unique
@@ -313,19 +313,17 @@ def _checked(t: Any, method: Any, load_steps: Any, tol: Any) -> tuple[Array, Arr
 
 def _found(arguments: tuple[Any, ...], rank: int | None, relaxation: bool) -> Found:
     """Where the search ends; Newton's method alone is followed by relaxation where it fails."""
-    if not is_traced(arguments):
-        found = _search_once(*arguments, rank=rank, relaxation=relaxation)
-    else:
-        found = _search(*arguments, rank=rank, relaxation=relaxation)
+    one = _search if is_traced(arguments) else _search_once
+    found = one(*arguments, rank, relaxation)
     if relaxation:
         return found
     done = known(found.done)
     if done is None:  # inside a compiled program, which must hold both
-        again = partial(_search, rank=rank, relaxation=True)
+        again = lambda *given: _search(*given, rank, True)  # noqa: E731
         return jax.lax.cond(found.done, lambda *_: found, again, *arguments)
     if done or not np.isfinite(found.size):  # found, or nowhere to relax from
         return found
-    return _search_once(*arguments, rank=rank, relaxation=True)
+    return _search_once(*arguments, rank, True)
 
 
 def _searched(
@@ -334,7 +332,6 @@ def _searched(
     t: Array,
     load_steps: Array,
     tol: Array,
-    *,
     rank: int | None,
     relaxation: bool,
 ) -> Found:
@@ -346,18 +343,23 @@ def _searched(
     return search(system, q, t, load_steps, tol, **options)
 
 
-# By itself a search is compiled quickly rather than well: it takes a few steps, most of them in
-# the library of linear algebra. As a part of another program it is compiled as that is.
-_search = jax.jit(_searched, static_argnames=("rank", "relaxation"))
-_search_once = jax.jit(
-    _searched,
-    static_argnames=("rank", "relaxation"),
-    compiler_options={"xla_backend_optimization_level": 0},
-)
+# As a part of another program a search is compiled as that is.
+_search = jax.jit(_searched, static_argnums=(5, 6))
+_search_once = native(_searched, once=True, static=(5, 6))
 
 
-@partial(jax.jit, static_argnums=2)
 def _answer(system: System, t: Array, rank: int | None, found: Found) -> Equilibrium:
+    if is_traced((system, t, found)):
+        numbers = _traced_numbers(system, t, found, rank, True)
+    else:
+        numbers = _numbers_once(system, t, found, rank, False)
+    return Equilibrium(system=system, t=t, **jax.tree.map(jnp.asarray, numbers), rank=rank)
+
+
+def _numbers(
+    system: System, t: Array, found: Found, rank: int | None, differentiated: bool
+) -> dict[str, Any]:
+    """What is told of an equilibrium."""
     nothing = jnp.zeros((system.velocity_size(found.q.shape[0]),))
     whole = Problem(system, t, nothing, rank)
     if rank is None:
@@ -366,24 +368,25 @@ def _answer(system: System, t: Array, rank: int | None, found: Found) -> Equilib
         q, softest = found.q, None
         unbalanced = system.momentum(q, a)
     else:
-        q = _differentiable(whole, found.q)
+        q = _differentiable(whole, found.q) if differentiated else system.normalize(found.q)
         tangent, force = whole.at(q)
         lam = tangent.smallest(tangent.multipliers(force))
         unbalanced = tangent.lower @ tangent.allowed(force)
         softest = _softest(whole, q, tangent, lam, found.stiffness)
-    return Equilibrium(
-        system=system,
-        t=t,
-        q=q,
-        lam=lam,
-        unbalanced=unbalanced,
-        misfit=system.constraint(q, t),
-        relative=found.size / jnp.maximum(found.scale, 1e-300),
-        iterations=found.iterations,
-        success=found.done,
-        softest=softest,
-        rank=rank,
-    )
+    return {
+        "q": q,
+        "lam": lam,
+        "unbalanced": unbalanced,
+        "misfit": system.constraint(q, t),
+        "relative": found.size / jnp.maximum(found.scale, 1e-300),
+        "iterations": found.iterations,
+        "success": found.done,
+        "softest": softest,
+    }
+
+
+_traced_numbers = jax.jit(_numbers, static_argnums=(3, 4))
+_numbers_once = native(_numbers, once=True, static=(3, 4))
 
 
 def _differentiable(problem: Problem, found: Array) -> Array:

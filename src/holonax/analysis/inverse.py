@@ -10,7 +10,6 @@ on the motions that the remaining constraints allow, these are equations for u a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -21,6 +20,7 @@ from jax.scipy.linalg import solve_triangular
 
 from .._arguments import checked_call
 from .._messages import listed, shown
+from ..compiler import native
 from ..result.result import Result
 from ..system.base import Array, System
 from ..system.mechanism import Mechanism
@@ -150,7 +150,7 @@ def _split(system: System, chosen: _Chosen, t: Array, q: Array) -> tuple[Array, 
     return lower, solve_triangular(lower, B, lower=True), inverse, rows, scale
 
 
-@partial(jax.jit, static_argnums=1)
+@native(static=(1,))
 def _efforts(
     system: System, chosen: _Chosen, t: Array, q: Array, v: Array, a: Array
 ) -> tuple[Array, Array, Array]:
@@ -172,7 +172,7 @@ def _efforts(
     return jax.lax.map(at, (t, q, v, a))
 
 
-@jax.jit
+@native
 def _misfits(system: System, t: Array, q: Array, v: Array, a: Array) -> tuple[Array, Array, Array]:
     """What positions, velocities and accelerations leave of the constraints."""
 

@@ -19,6 +19,7 @@ import numpy as np
 from .._arguments import checked_call
 from .._messages import listed, shown
 from .._numbers import real
+from ..compiler import native
 from ..formulation.base import Formulation
 from ..problem import State, StepContext
 from ..result.result import Result
@@ -121,14 +122,14 @@ def _instant(system: System, now: _Instant, t: Array) -> tuple[_Instant, tuple[A
     return kept, (new, good, count)
 
 
-@jax.jit
+@native
 def _chunk(system: System, now: _Instant, times: Array) -> tuple[_Instant, tuple[Any, ...]]:
     """The states at `times`, one after the other."""
     _traces["chunk"] += 1
     return jax.lax.scan(lambda state, t: _instant(system, state, t), now, times)
 
 
-@jax.jit
+@native
 def _regularity(system: System, times: Array, q: Array) -> tuple[Array, Array]:
     """For each instant: the smallest singular value of the rows, relative to the largest, and the
     sign of their determinant (zero where they are not as many as coordinates)."""
@@ -146,7 +147,7 @@ def _regularity(system: System, times: Array, q: Array) -> tuple[Array, Array]:
     return jax.lax.map(at, (times, q))
 
 
-@jax.jit
+@native
 def _multipliers(system: System, x: _Instant) -> Array:
     return jax.lax.map(lambda y: system.accelerations(y.q, y.v, y.t)[1], x)
 
@@ -166,7 +167,8 @@ def kinematic_motion(system: System, start: Start, times: Any) -> Motion:
         system = system.with_redundant_constraints()
     times = jnp.asarray(times, dtype=float)
     _, (states, _, _) = _chunk(system, _first(start), times)
-    return Motion(states.t, states.q, states.v, states.a, _multipliers(system, states))
+    found = (states.t, states.q, states.v, states.a, _multipliers(system, states))
+    return Motion(*map(jnp.asarray, found))
 
 
 @checked_call

@@ -138,3 +138,59 @@ def _triangular_solve(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     for k in range(count):
         low.b.call("triangular_solve", options, [(matrix, k * n * n), (x.buffer, k * n * columns)])
     return x
+
+
+# -- by LAPACK: see `lapack.py` -----------------------------------------------------------------
+
+
+def _matrices(low: Lowering, eqn: Any, x: Array) -> tuple[int, int, int]:
+    """(how many matrices, rows, columns); refuses what LAPACK is not asked for."""
+    *batch, rows, columns = x.shape
+    count, name = math.prod(batch), eqn.primitive.name
+    if not low.libraries:
+        raise Unsupported(f"the primitive {name}")
+    plain = eqn.params.get("subset_by_index") is None and 0 not in x.shape
+    if not plain or eqn.invars[0].aval.dtype != np.float64 or count > _SEVERAL:
+        raise Unsupported(f"{name} of {count} matrices {rows} x {columns}")
+    return count, rows, columns
+
+
+@rule("svd")
+def _svd(low: Lowering, eqn: Any, args: list[Array]) -> list[Array]:
+    """Singular values, and where they are wanted U and V^T."""
+    count, m, n = _matrices(low, eqn, args[0])
+    k, most = min(m, n), max(m, n)
+    whole = eqn.params["full_matrices"] and eqn.params["compute_uv"]
+    size_u, size_v = m * (m if whole else k), n * (n if whole else k)
+    room = 4 * k * k + 7 * k + most + 64 * (m + n)
+    matrix = low.a.own(args[0], "f64")
+    s, u, vt, work = (
+        low.a.new_buffer("f64", size) for size in (count * k, count * size_u, count * size_v, room)
+    )
+    iwork = low.a.new_buffer("i32", 8 * k)
+    for i in range(count):
+        places = [(matrix, i * m * n), (s, i * k), (u, i * size_u), (vt, i * size_v)]
+        places += [(work, 0), (iwork, 0)]
+        low.b.call("svd", [m, n, k, int(whole), room], places)
+    shapes = [v.aval.shape for v in eqn.outvars]
+    return [Stored(x, shape) for x, shape in zip((s, u, vt), shapes)]
+
+
+@rule("eigh")
+def _eigh(low: Lowering, eqn: Any, args: list[Array]) -> list[Array]:
+    """Eigenvectors in columns, and eigenvalues, the lowest first."""
+    count, n, _ = _matrices(low, eqn, args[0])
+    room, whole_room = 1 + 6 * n + 2 * n * n + 64 * n, 3 + 5 * n
+    vectors = Stored(low.a.own(args[0], "f64"), args[0].shape)
+    values = Stored(low.a.new_buffer("f64", count * n), args[0].shape[:-1])
+    work, iwork = low.a.new_buffer("f64", room), low.a.new_buffer("i32", whole_room)
+    for i in range(count):
+        places = [(vectors.buffer, i * n * n), (values.buffer, i * n), (work, 0), (iwork, 0)]
+        low.b.call("eigh", [n, int(eqn.params["lower"]), room, whole_room], places)
+    turned = low.a.delayed(
+        "f64",
+        vectors.shape,
+        lambda index: low.a.entry(vectors, [*index[:-2], index[-1], index[-2]]),
+        [vectors.buffer],
+    )
+    return [low.a.small(turned) if vectors.size <= low.a.most else turned, values]

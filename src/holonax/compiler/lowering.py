@@ -98,6 +98,7 @@ class Lowering:
         self.rows = RowMaker(self.b)
         self.a = Arrays(self.b, self.rows, in_loops)
         self._unrolled = UNROLLED if unrolled is None else unrolled
+        self.libraries = True  # whether routines of other libraries can be called
         self._plans: dict[Any, Plan] = {}
         self._weights: dict[int, tuple[int, int]] = {}
         self._at_indices: dict[int, set[Any]] = {}

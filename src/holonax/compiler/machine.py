@@ -8,6 +8,8 @@ import threading
 from functools import cache
 from typing import Any, NamedTuple
 
+from . import lapack
+
 _lock = threading.Lock()  # LLVM's global state is not made for several threads at once
 
 
@@ -122,6 +124,7 @@ def load(code: bytes, arguments: str = "ppp") -> Loaded:
     calls of it do not hold Python's lock."""
     llvm = binding()
     with _lock:
+        lapack.provide(llvm, code)
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target(1))
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()

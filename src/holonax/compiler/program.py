@@ -62,7 +62,7 @@ def written_in_lanes(
     Vectors are many registers, which loops have to hand on: more of these are written out. Short
     programs take two vectors for each number, so that one is computed while another waits.
     """
-    made = lowered(closed, Lowering(4 * lowering.UNROLLED))
+    made = lowered(closed, _apart(4 * lowering.UNROLLED))
     lanes = lanes or machine.host_lanes() * (2 if made.operations <= SHORT else 1)
     sizes = len(made.inputs), len(made.outputs)
     emitter = LaneEmitter(made.main, made.buffers, *sizes, batched, lanes)
@@ -76,12 +76,19 @@ def written_in_threads(
     """A closed jaxpr of one run in LLVM's language, for a GPU with a thread for each run. As in
     lanes, more loops are written out, unless the program is long. Of the first arguments, the
     numbers of `built_in` are known."""
-    made = lowered(closed, Lowering(4 * lowering.UNROLLED), built_in)
+    made = lowered(closed, _apart(4 * lowering.UNROLLED), built_in)
     if made.operations > LONG:
-        made = lowered(closed, Lowering(), built_in)
+        made = lowered(closed, _apart(), built_in)
     sizes = len(made.inputs), len(made.outputs)
     emitter = ThreadEmitter(made.main, made.buffers, *sizes, batched)
     return emitter.text(), Layout(made.inputs, made.outputs, 0, made.operations)
+
+
+def _apart(unrolled: int | None = None) -> Lowering:
+    """For programs of which many run side by side, which call no library."""
+    low = Lowering(unrolled)
+    low.libraries = False
+    return low
 
 
 def plain(x: Any) -> Plain:

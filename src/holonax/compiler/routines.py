@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from . import lapack
+
 
 class _Text:
     """Lines of a function, with loops."""
@@ -192,5 +194,11 @@ def _triangular_solve() -> str:
 
 def text(names: set[str]) -> str:
     """The routines of these names, and what they need."""
-    makers = {"lu": _lu, "cholesky": _cholesky, "triangular_solve": _triangular_solve}
+    makers = {
+        "lu": _lu,
+        "cholesky": _cholesky,
+        "triangular_solve": _triangular_solve,
+        "svd": lapack.svd,
+        "eigh": lapack.eigh,
+    }
     return "\n".join([_subtract(), *(makers[name]() for name in sorted(names))]) if names else ""
