@@ -24,7 +24,7 @@ LAYERS = {
     "start": "linalg compiler system",
     "result": "compiler rotation system problem formulation start",
     "run": "linalg compiler system problem formulation integrator start result",
-    "analysis": "compiler rotation system problem formulation integrator start result run",
+    "analysis": "linalg compiler rotation system problem formulation integrator start result run",
     "many": "compiler system model formulation integrator start run",
     "study": "system problem formulation integrator start result run analysis",
     "examples": "system model start",

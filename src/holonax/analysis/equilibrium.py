@@ -345,7 +345,7 @@ def _searched(
 
 # As a part of another program a search is compiled as that is.
 _search = jax.jit(_searched, static_argnums=(5, 6))
-_search_once = native(_searched, once=True, static=(5, 6))
+_search_once = native(_searched, static=(5, 6))
 
 
 def _answer(system: System, t: Array, rank: int | None, found: Found) -> Equilibrium:

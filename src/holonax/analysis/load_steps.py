@@ -24,6 +24,7 @@ import jax
 import jax.numpy as jnp
 from jax.lax import while_loop
 
+from ..linalg import lu, lu_solve
 from ..system.base import Array, System
 from .statics import Found, largest, span
 
@@ -137,9 +138,9 @@ def _bordered(K: Array, G: Array, f: Array, g: Array, redundant: bool) -> tuple[
     corner = -1e-13 * jnp.eye(m) if redundant else jnp.zeros((m, m))
     matrix = jnp.block([[K * scale[:, None] * scale, rows.T], [rows, corner]])
     right = jnp.concatenate([f * scale, g * weight])
-    factor = jax.scipy.linalg.lu_factor(matrix)
-    solution = jax.scipy.linalg.lu_solve(factor, right)
-    solution += jax.scipy.linalg.lu_solve(factor, right - matrix @ solution)
+    factor = lu(matrix)
+    solution = lu_solve(factor, right)
+    solution += lu_solve(factor, right - matrix @ solution)
     return solution[:n] * scale, solution[n:] * weight
 
 

@@ -14,6 +14,9 @@ from .operations import Node, Unsupported, kind_of
 _WRITTEN_OUT = 8000  # products of two entries up to which a matrix product is
 
 
+_BY_BLAS = 20_000  # products of numbers from which on two matrices are multiplied by BLAS
+
+
 @rule("dot_general")
 def _dot_general(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     (left, right), (left_batch, right_batch) = eqn.params["dimension_numbers"]
@@ -35,6 +38,11 @@ def _dot_general(low: Lowering, eqn: Any, args: list[Array]) -> Array:
             return _written_out(low, kind, a, c).reshape(shape)
     x, y, b = low.a.stored(x), low.a.stored(y), low.b
     out = Stored(low.a.new_buffer(kind, math.prod(shape)), shape)
+    plain = len(rows) == len(columns) == len(inner) == 1 and not batch and kind == "f64"
+    if plain and low.libraries and x.size * columns[0] > _BY_BLAS and x.size * y.size > 0:
+        sizes = [rows[0], columns[0], inner[0], int(left == (0,)), int(right == (1,))]
+        b.call("product", sizes, [(x.buffer, 0), (y.buffer, 0), (out.buffer, 0)])
+        return out
     b.zero(out.buffer)
     n_batch, n_rows, n_inner = len(batch), len(rows), len(inner)
 

@@ -1,4 +1,5 @@
-"""Singular values and symmetric eigenvalues by LAPACK, in SciPy's copy of it.
+"""Products of large matrices, singular values and symmetric eigenvalues by BLAS and LAPACK, in
+SciPy's copy of these.
 
 Programs call it by names of our own, which mean nothing to a linker. They are given their addresses
 in this process when a program is loaded.
@@ -10,20 +11,20 @@ import ctypes
 from functools import cache
 from typing import Any
 
-NAMES = {"hx_dgesdd": "dgesdd", "hx_dsyevd": "dsyevd"}
+NAMES = {"hx_dgemm": "dgemm", "hx_dgesdd": "dgesdd", "hx_dsyevd": "dsyevd"}
 
 
 @cache
 def _address(name: str) -> int:
-    """Where a routine of LAPACK is in this process."""
-    from scipy.linalg import cython_lapack  # slow to import
+    """Where a routine is in this process."""
+    from scipy.linalg import cython_blas, cython_lapack  # slow to import
 
     python: Any = ctypes.pythonapi
     python.PyCapsule_GetName.restype = ctypes.c_char_p
     python.PyCapsule_GetName.argtypes = [ctypes.py_object]
     python.PyCapsule_GetPointer.restype = ctypes.c_void_p
     python.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    capsule = cython_lapack.__pyx_capi__[name]
+    capsule = {**cython_blas.__pyx_capi__, **cython_lapack.__pyx_capi__}[name]
     return python.PyCapsule_GetPointer(capsule, python.PyCapsule_GetName(capsule))
 
 
@@ -44,6 +45,41 @@ def _numbers(**values: str) -> list[str]:
             f"  store i32 %{name}.32, ptr %{name}",
         ]
     return lines
+
+
+def product() -> str:
+    """C = A B of matrices (m, k) and (k, n) in the order of C; `turned` of those that are given by
+    their transposes. For Fortran it is C^T = B^T A^T."""
+    return "\n".join(
+        [
+            f"declare void @hx_dgemm({', '.join(['ptr'] * 13)})",
+            "define internal void @product(i64 %m, i64 %n, i64 %k, i64 %turned.a, i64 %turned.b, "
+            "ptr %a, ptr %b, ptr %c) nounwind {",
+            "entry:",
+            "  %one = alloca double",
+            "  store double 1.0, ptr %one",
+            "  %zero = alloca double",
+            "  store double 0.0, ptr %zero",
+            *(line for x in "ab" for line in _turned(x)),
+            "  %lda = select i1 %is.a, i64 %m, i64 %k",
+            "  %ldb = select i1 %is.b, i64 %k, i64 %n",
+            *_numbers(rows="%n", columns="%m", inner="%k", step_a="%lda", step_b="%ldb"),
+            "  call void @hx_dgemm(ptr %way.b, ptr %way.a, ptr %rows, ptr %columns, ptr %inner, "
+            "ptr %one, ptr %b, ptr %step_b, ptr %a, ptr %step_a, ptr %zero, ptr %c, ptr %rows)",
+            "  ret void",
+            "}",
+        ]
+    )
+
+
+def _turned(x: str) -> list[str]:
+    """The letter that says whether a matrix is given by its transpose."""
+    return [
+        f"  %is.{x} = icmp ne i64 %turned.{x}, 0",
+        f"  %letter.{x} = select i1 %is.{x}, i8 84, i8 78",  # T, N
+        f"  %way.{x} = alloca i8",
+        f"  store i8 %letter.{x}, ptr %way.{x}",
+    ]
 
 
 def _refused(*results: tuple[str, str]) -> list[str]:

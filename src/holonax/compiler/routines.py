@@ -198,6 +198,7 @@ def text(names: set[str]) -> str:
         "lu": _lu,
         "cholesky": _cholesky,
         "triangular_solve": _triangular_solve,
+        "product": lapack.product,
         "svd": lapack.svd,
         "eigh": lapack.eigh,
     }
