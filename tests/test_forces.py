@@ -7,13 +7,13 @@ h^2/6 times a third derivative and by round-off / h, both below 1e-9 of the valu
 
 from functools import partial
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import holonax as hx
+from holonax.compiler import native
 from holonax.model import forces
 from holonax.result.motion import body_motion
 from holonax.rotation import Vec3
@@ -168,7 +168,7 @@ class Bench:
         return [i for i, body in enumerate(self.names) if body in (f"{name} a", f"{name} b")]
 
 
-@eqx.filter_jit
+@native
 def derivative(system, q, v, t, dq, dv):
     """The force, and its derivative along an increment of q and v."""
     zero = jnp.zeros_like(v)
@@ -176,7 +176,7 @@ def derivative(system, q, v, t, dq, dv):
     return jax.jvp(at, (zero, v), (dq, dv))
 
 
-@eqx.filter_jit
+@native
 def potential_gradient(system, q):
     zero = jnp.zeros((system.velocity_size(q.size),))
     return jax.grad(lambda x: system.potential_energy(system.retract(q, x)))(zero)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import holonax as hx
+from holonax.compiler import native
 from holonax.problem import StepContext
 from mechanisms import slider_crank, spherical_chain, two_link_arm
 
@@ -92,7 +93,7 @@ def test_implicit_integrators_take_the_stabilized_ode(reference):
     assert order == pytest.approx((2.0, 2.0), abs=0.15)
 
 
-@jax.jit
+@native
 def along_the_flow(formulation, system, q, v, t):
     """h = (g, rate) and its derivative along the vector field."""
     h = lambda q, v, t: (system.constraint(q, t), system.constraint_rate(q, v, t))  # noqa: E731
@@ -115,7 +116,7 @@ def test_off_the_manifold_the_invariants_decay(variant):
         np.testing.assert_allclose(drate, -3.0 * rate, atol=1e-12)
 
 
-@jax.jit
+@native
 def full_correction(system, q, v, t):
     """Positions and velocities after one full correction with D = diag(G^T, G^T)."""
     formulation = hx.PostStabilized("full", direction="G", metric="identity")
@@ -136,7 +137,7 @@ def test_the_block_direction_is_equation_4_6():
     np.testing.assert_allclose(np.concatenate(full_correction(system, q, v, t)), expected)
 
 
-@jax.jit
+@native
 def projected(formulation, system, q, v, t):
     return formulation.after_step(StepContext(system, jnp.asarray(0.1)), t, (q, v))
 

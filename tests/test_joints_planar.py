@@ -12,6 +12,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import holonax as hx
+from holonax.compiler import native
 
 H = 1e-5
 TOLERANCE = 1e-8
@@ -48,7 +49,7 @@ JOINTS = {
 }
 
 
-@eqx.filter_jit
+@native
 def values(system, q, v, t, lam):
     """g, g' and G^T lam, for one state or one after another."""
 
@@ -59,7 +60,7 @@ def values(system, q, v, t, lam):
     return jax.vmap(one)(q, v, t)
 
 
-@eqx.filter_jit
+@native
 def derivatives(system, q, v, t, lam):
     """G, gamma and the columns of (G^T lam)_q along the coordinates' increments."""
 

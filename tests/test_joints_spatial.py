@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import holonax as hx
+from holonax.compiler import native
 
 ROTATIONS = {"a": (0.3, 0.2, 0.1), "b": (1.0, 0.2, -0.4), "c": (-0.5, 0.7, 0.2)}
 POSITIONS = {"a": (0.1, 0.2, 0.3), "b": (1.0, -0.3, 0.4), "c": (0.6, 0.1, -0.8)}
@@ -172,7 +173,7 @@ NOT_AT_START = (
 )
 
 
-@jax.jit
+@native
 def probe(system, q, step, v, t, d):
     """What the system says at q moved by `step`, and the derivative of G along d."""
 
@@ -191,7 +192,7 @@ def probe(system, q, step, v, t, d):
     }
 
 
-@jax.jit
+@native
 def constraint_force(system, q, t, lam, d):
     """G^T lam and its derivative along d."""
 

@@ -3,6 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from holonax.compiler import native
 from holonax.linalg import (
     BlockCholesky,
     cholesky,
@@ -28,17 +29,17 @@ def random_spd(n, seed=0):
     return A @ A.T + n * np.eye(n)
 
 
-@jax.jit
+@native
 def spd_solve(S, b):
     return cholesky_solve(cholesky(S), b)
 
 
-@jax.jit
+@native
 def unpivoted_solve(A, b):
     return lu_solve(lu(A, pivot=False), b)
 
 
-general_solve = jax.jit(solve)
+general_solve = native(solve)
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -76,7 +77,7 @@ def test_an_indefinite_matrix_gives_nan(n):
 def derivatives(f, inputs, tangents, cotangent):
     """Forward and reverse derivatives of f: (df, *gradients)."""
 
-    @jax.jit
+    @native
     def both(inputs):
         forward = jax.jvp(f, inputs, tangents)[1]
         return forward, *jax.vjp(f, *inputs)[1](cotangent)
@@ -191,7 +192,7 @@ def dense_solve(n, edges, diagonal, off_diagonal, rhs):
     return jnp.linalg.solve(S, rhs.T.ravel()).reshape(rhs.T.shape).T
 
 
-@jax.jit
+@native
 def block_solve(plan, diagonal, off_diagonal, rhs):
     return plan.solve(plan.factor(diagonal, off_diagonal), rhs)
 

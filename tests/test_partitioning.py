@@ -2,13 +2,13 @@
 
 from functools import cache
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import ellipj
 
 import holonax as hx
+from holonax.compiler import native
 from holonax.integrator.partitioned import PartitionedStep, independent
 from holonax.problem import FullState, StepContext
 from mechanisms import slider_crank, spherical_chain, two_link_arm
@@ -25,7 +25,7 @@ def changes(result):
     return result.stats.get("repartitions", result.stats.get("chart_changes"))
 
 
-@jax.jit
+@native
 def chosen(formulation, system, q, v):
     """What a formulation chooses at the start of a run."""
     context = StepContext(system, jnp.asarray(1e-3), formulation)
@@ -261,7 +261,7 @@ def equations(matrix):
 def test_the_exact_newton_matrix_is_that_of_finite_differences_and_the_other_is_not(matrix):
     w = jnp.array([2e3, -3e3])  # somewhere on the way of the iteration
 
-    @jax.jit
+    @native
     def both(w):
         step = equations(matrix)
         eta = step.dependent(w, step.first_guess("previous")[1])

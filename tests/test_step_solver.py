@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import holonax as hx
+from holonax.compiler import native
 from holonax.integrator.radau import RadauIIA, _Stages
 from holonax.integrator.stage import Stage
 from holonax.linalg import Pair, in_pairs, lu, lu_solve
@@ -76,7 +77,7 @@ def test_a_change_undoes_the_derivative_of_a_stage(name, level, ending):
     x = (y0.v + random(y0.v), y0.z)
     along = (random(y0.v), random(y0.z))
 
-    @jax.jit
+    @native
     def back(x, along):
         return stage.change(stage.factor(x), jax.jvp(stage.residual, (x,), (along,))[1])
 
@@ -97,7 +98,7 @@ def test_stages_come_apart_into_real_and_complex_equations(level, stages):
     rng = np.random.default_rng(2)
     along = tuple(jnp.asarray(rng.normal(size=y.shape)) for y in x)
 
-    @jax.jit
+    @native
     def back(x, along):
         value = jax.jvp(equations.residual, (x,), (along,))[1]
         return equations.change(equations.factor(x), value)
