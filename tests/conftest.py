@@ -3,11 +3,16 @@
 import ctypes
 import gc
 import os
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# A job in the background is started with SIGINT ignored, and so would be its children.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Before JAX is imported, and kept between runs: compiling is most of what the tests' time goes to.
 # The thresholds are lowered because most of the programs here are small.

@@ -347,10 +347,7 @@ def test_wrong_ways_to_view_are_one_line(four_bar, capsys, options, message):
 def test_a_live_page_runs_the_file_again(four_bar):
     options = ["--live", "--no-browser", "--t-end", "0.1", "--set", "crank.mass=2"]
     sliders = ["--slider", "coupler=0.45:0.6", "--slider", "crank.mass=1:3"]
-    # also where these tests run in the background, and with them SIGINT is ignored
-    heard = lambda: signal.signal(signal.SIGINT, signal.default_int_handler)  # noqa: E731
-    pipes = {"stdout": subprocess.PIPE, "preexec_fn": heard}
-    process = command("view", four_bar, *options, *sliders, **pipes)
+    process = command("view", four_bar, *options, *sliders, stdout=subprocess.PIPE)
     try:
         url = process.stdout.readline().strip()
         with urllib.request.urlopen(url) as page:

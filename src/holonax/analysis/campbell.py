@@ -151,7 +151,7 @@ def _asked(
 ) -> tuple[Mechanism, Start, list[int], np.ndarray, np.ndarray]:
     check_system(owner, system)
     if not isinstance(system, Mechanism) or system.is_planar:
-        raise TypeError(f"{owner}: rotors are mechanisms of space, made with hx.Model.")
+        raise TypeError(f"{owner}: rotors are mechanisms of space. Make one with hx.Model.")
     refuse_reaction_forces(owner, system)
     begun = as_start(owner, system, start)
     known_rank(owner, begun, "Take a smaller mechanism, or fewer elements.")

@@ -104,6 +104,11 @@ class BodySet(eqx.Module):
         return self.names[: self.n - len(self.states)]
 
     @property
+    def moving(self) -> tuple[str, ...]:
+        """Of these the ones that have coordinates of their own: all."""
+        return self.rigid
+
+    @property
     def heavy(self) -> Array:
         """The masses that gravity pulls: those of carriers are none."""
         if not self.states:

@@ -227,7 +227,7 @@ class Mechanism(System):
         s = self.bodies
         places = [np.linalg.norm(x, axis=1) for x in (self.places.point_a, self.places.point)]
         sizes = [np.max(x, initial=0.0) for x in places]
-        rows = np.asarray(q)[: s.count * s.translations].reshape(-1, s.count)[:, : len(s.rigid)]
+        rows = np.asarray(q)[: s.count * s.translations].reshape(-1, s.count)[:, : len(s.moving)]
         sizes.append(np.max(np.ptp(rows, axis=1)))
         sizes.append(np.max(s.radii()))
         return float(max(sizes))
@@ -389,7 +389,7 @@ class Mechanism(System):
         return isinstance(self.bodies, ModalBodySet)
 
     def static_stiffness(self, q: Position, t: Time, lam: Multipliers) -> SquareMatrix:
-        if isinstance(self.bodies, ModalBodySet):
+        if isinstance(self.bodies, ModalBodySet) or self.resting:
             return super().static_stiffness(q, t, lam)
         return static_stiffness(self.bodies, q, t, lam)
 
@@ -442,7 +442,7 @@ class Mechanism(System):
                 return exact or whole
             raise ValueError(
                 f"There is nothing called {shown(item)} to hold. Give a body "
-                f"({listed(self.bodies.rigid)}) or a coordinate such as {names[0]!r}."
+                f"({listed(self.bodies.moving)}) or a coordinate such as {names[0]!r}."
             )
         if not 0 <= item < len(names):
             raise ValueError(

@@ -154,7 +154,12 @@ class ModalBodySet(eqx.Module):
 
     @property
     def rigid(self) -> tuple[str, ...]:
-        """The names of the bodies that are no carriers of states."""
+        """The names of bodies and markers, without carriers of states."""
+        return self.every.rigid
+
+    @property
+    def moving(self) -> tuple[str, ...]:
+        """Of these the bodies, which have coordinates of their own."""
         return self.own_names[: self.count - len(self.states)]
 
     @property

@@ -16,7 +16,7 @@ def _each(system: System, components: Any) -> list[np.ndarray]:
         return []
     rows = np.array(components, int)
     n = system.bodies.count
-    return [n * rows + i for i in range(len(system.bodies.rigid)) if rows.size]
+    return [n * rows + i for i in range(len(system.bodies.moving)) if rows.size]
 
 
 def translations(system: System) -> list[np.ndarray]:

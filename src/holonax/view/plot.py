@@ -95,7 +95,7 @@ def _first_names(result: Result) -> tuple[list[str], str]:
         note = f"\n(first {_MOST_CURVES} of {len(names)})" if len(names) > _MOST_CURVES else ""
         return names[:_MOST_CURVES], note
     bodies = result.system.bodies
-    names = bodies.rigid
+    names = bodies.moving
     shown = names[: _MOST_CURVES // bodies.translations]
     note = f"\n(first {len(shown)} of {len(names)} bodies)" if len(names) > len(shown) else ""
     turning = [f"{x}.angle" for x in shown] if result.system.is_planar else []
