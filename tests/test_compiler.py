@@ -32,6 +32,7 @@ from holonax._jaxprs import scan_sizes
 from holonax.compiler import (
     arrays,
     counts,
+    llvm,
     lowering,
     machine,
     native,
@@ -69,6 +70,7 @@ def limits(
             patch.setattr(lowering, "WIDE_FROM", -1)
             patch.setattr(lowering, "WIDTH", -1)
             patch.setattr(vector_loops, "host_lanes", lambda: 2)
+            patch.setattr(llvm, "_STACK", 0)  # arrays share room
         if rolled:
             patch.setattr(lowering, "UNROLLED", 0)
             patch.setattr(lowering, "SELECTED", 0)

@@ -84,7 +84,7 @@ class Emitter:
 
     def _head(self, buffers: list[Buffer], inputs: int, outputs: int) -> None:
         self.constants: list[str] = []
-        stack = 0
+        stack, others = 0, []
         for k, buffer in enumerate(buffers):
             kind = stored_type(buffer.kind)
             if buffer.place == "constant":
@@ -103,10 +103,14 @@ class Emitter:
                     f"  {buffer.name} = alloca [{max(buffer.size, 1)} x {kind}], align 64"
                 )
             else:
-                self.lines.append(
-                    f"  {buffer.name} = getelementptr i8, ptr %room, i64 {self.scratch}"
-                )
-                self.scratch += -(-buffer.size * 8 // 64) * 64
+                others.append(buffer)
+        self._in_room(others)
+
+    def _in_room(self, buffers: list[Buffer]) -> None:
+        """Places for large arrays."""
+        for buffer in buffers:
+            self.lines.append(f"  {buffer.name} = getelementptr i8, ptr %room, i64 {self.scratch}")
+            self.scratch += -(-buffer.size * 8 // 64) * 64
 
     def _constant(self, k: int, buffer: Buffer) -> None:
         """An array of known numbers."""

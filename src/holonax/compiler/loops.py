@@ -13,7 +13,8 @@ from typing import Any
 from . import functions
 from .llvm import STATEMENTS, _width, stored_type, type_of
 from .machine import host_lanes
-from .operations import Buffer, For, Node
+from .operations import Block, Buffer, For, Node
+from .slots import placed
 from .vector_emitter import VectorEmitter
 
 _OF_ANGLES = {"sin", "cos", "tan"}  # those of vectors are for angles below 2^45
@@ -82,12 +83,20 @@ class LoopEmitter(VectorEmitter):
 
     _spread = frozenset()  # outside of loops there are no vectors
 
-    def __init__(self, buffers: list[Buffer], inputs: int, outputs: int):
+    def __init__(self, main: Block, buffers: list[Buffer], inputs: int, outputs: int):
         self.lanes = host_lanes()
+        self._main = main
         self._places: _Places | None = None  # of the loop that is written now
         self._given: dict[str, str] = {}  # what it takes from outside, with its type
         self._apart: list[str] = []  # the functions of loops
         super().__init__(buffers, inputs, outputs)
+
+    def _in_room(self, buffers: list[Buffer]) -> None:
+        sizes = {x: x.size * _width(x.kind) for x in buffers}
+        places, self.scratch = placed(self._main, sizes)
+        for buffer in buffers:
+            at = places.get(buffer, 0)
+            self.lines.append(f"  {buffer.name} = getelementptr i8, ptr %room, i64 {at}")
 
     def _for(self, node: Node) -> None:
         loop = node.data

@@ -46,7 +46,9 @@ def written(closed: Any) -> tuple[str, Layout]:
     wide = not low.rows.widths and low.is_wide(closed.jaxpr)
     made = lowered(closed, Lowering(in_loops=True) if wide else low)
     sizes = len(made.inputs), len(made.outputs)
-    emitter = LoopEmitter(made.buffers, *sizes) if wide else Emitter(made.buffers, *sizes)
+    emitter = (
+        LoopEmitter(made.main, made.buffers, *sizes) if wide else Emitter(made.buffers, *sizes)
+    )
     emitter.block(made.main)
     text = emitter.text()
     return text, Layout(made.inputs, made.outputs, emitter.scratch, made.operations, wide)

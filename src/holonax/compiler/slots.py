@@ -1,0 +1,102 @@
+"""Room for arrays in memory: those that are never needed at the same time share it.
+
+An array is needed from the first statement that touches it to the last one, in the innermost block
+that has all of these. What is inside of a loop is made anew in each round, so such a block may be
+the body of a loop.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .operations import Block, Buffer, Node
+
+_LINE = 64  # bytes to which arrays are aligned
+
+
+class _Span(NamedTuple):
+    """From where to where something is needed, and where the statement begins that has all of it,
+    in the block that is looked at."""
+
+    first: int
+    last: int
+    begin: int
+
+
+class _Spans:
+    """When each buffer is needed, counted in statements of the whole program."""
+
+    def __init__(self, main: Block):
+        self._at = 0
+        self.of = self._block(main)
+
+    def _block(self, block: Block) -> dict[Buffer, _Span]:
+        out: dict[Buffer, _Span] = {}
+        for node in block.code:
+            begin = self._at
+            self._at += 1
+            inside = self._inside(node, begin)
+            for buffer in _touched(node):
+                inside[buffer] = _Span(begin, self._at, begin)
+            for buffer, span in inside.items():
+                old = out.get(buffer)
+                if old is None:
+                    out[buffer] = span._replace(begin=begin)
+                else:
+                    out[buffer] = _Span(old.begin, self._at, old.begin)
+        return out
+
+    def _inside(self, node: Node, begin: int) -> dict[Buffer, _Span]:
+        """What the blocks of a statement need: what one branch, or the body of a loop, has to
+        itself is needed inside of that only. A loop over entries is one statement."""
+        if node.op not in ("while", "switch", "for"):
+            return {}
+        found = [self._block(block) for block in _blocks(node)]
+        out: dict[Buffer, _Span] = {}
+        for spans in found:
+            for buffer, span in spans.items():
+                shared = node.op == "for" or buffer in out
+                out[buffer] = _Span(begin, self._at, begin) if shared else span
+        return out
+
+
+def _blocks(node: Node) -> list[Block]:
+    if node.op == "while":
+        return [node.data.condition, node.data.body]
+    return node.data.blocks if node.op == "switch" else [node.data.body]
+
+
+def _touched(node: Node) -> list[Buffer]:
+    if node.op == "load":
+        return [node.data] if node.live else []
+    if node.op in ("store", "zero"):
+        return [node.data]
+    if node.op == "copy":
+        return list(node.data)
+    if node.op == "call":
+        return [buffer for buffer, _ in node.data[2]]
+    return []
+
+
+def placed(main: Block, sizes: dict[Buffer, int]) -> tuple[dict[Buffer, int], int]:
+    """Where in the room each of the buffers of these `sizes` in bytes begins, and how much room
+    that is."""
+    spans = _Spans(main).of
+    order = sorted((x for x in sizes if x in spans), key=lambda x: spans[x].first)
+    places: dict[Buffer, int] = {}
+    taken: list[tuple[int, int, int]] = []  # (until when, from, to), from low to high places
+    total = 0
+    for buffer in order:
+        size, span = -(-sizes[buffer] // _LINE) * _LINE, spans[buffer]
+        taken = [x for x in taken if x[0] > span.first]
+        at = 0
+        for k, (_, begin, end) in enumerate(taken):
+            if begin - at >= size:
+                taken.insert(k, (span.last, at, at + size))
+                break
+            at = max(at, end)
+        else:
+            taken.append((span.last, at, at + size))
+        places[buffer] = at
+        total = max(total, at + size)
+    return places, total
