@@ -922,7 +922,7 @@ def branches(draw: Draw) -> Case:
     return Case(f, (x, which), assert_equal)
 
 
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(seed=st.integers(0, 2**32))
 @pytest.mark.parametrize("name", CASES)
 def test_primitives_are_those_of_jax_on_random_shapes(name, seed):
@@ -1005,13 +1005,13 @@ many = partial(settings, suppress_health_check=list(HealthCheck), print_blob=Fal
 seeds = st.integers(0, 1000)
 
 
-@many(max_examples=45)
+@many(max_examples=25)
 @given(random_programs.programs(random_programs.VARIED), seeds)
 def test_random_programs(program, seed):
     assert_program_is_that_of_jax(program, seed, WAYS)
 
 
-@many(max_examples=60)
+@many(max_examples=35)
 @given(random_programs.programs(random_programs.UPDATES), seeds)
 def test_random_programs_that_update_arrays_in_place(program, seed):
     assert_program_is_that_of_jax(

@@ -62,7 +62,7 @@ MANY = 64  # programs of one function that are kept in memory
 PATIENCE = 2.0  # seconds of compiling after which somebody at a terminal is told
 # How much programs are worked on, up to so many operations, longer ones, and what runs once. Passes
 # over a long program take longer than they save: its zeros and common parts are gone already.
-SIZES = (8000, 20_000, 55_000)
+SIZES = (8000, 20_000, 40_000)
 EFFORTS = (Effort(2, 2), Effort(1, 1), Effort(0, 1), Effort(0, 0))
 IN_LOOPS = Effort(0, 1)  # their vectors are written already
 
