@@ -8,6 +8,7 @@ in this process when a program is loaded.
 from __future__ import annotations
 
 import ctypes
+import importlib
 from functools import cache
 from typing import Any
 
@@ -17,7 +18,9 @@ NAMES = {"hx_dgemm": "dgemm", "hx_dgesdd": "dgesdd", "hx_dsyevd": "dsyevd"}
 @cache
 def _address(name: str) -> int:
     """Where a routine is in this process."""
-    from scipy.linalg import cython_blas, cython_lapack  # slow to import
+    cython_blas, cython_lapack = (  # slow to import
+        importlib.import_module(f"scipy.linalg.cython_{x}") for x in ("blas", "lapack")
+    )
 
     python: Any = ctypes.pythonapi
     python.PyCapsule_GetName.restype = ctypes.c_char_p
