@@ -349,3 +349,15 @@ def test_sections_have_the_constants_of_their_shapes():
     assert_allclose(K[4, 4] / 210e9, 1910e-8, rtol=0.03)
     shear_centre = K[2, 3] / K[2, 2]
     assert_allclose(shear_centre, -0.0394, rtol=0.15)  # of the rolled section with sloping flanges
+
+
+def test_what_nothing_holds_is_not_blamed_on_a_beam():
+    """A boom on a mast, with a stay in line with it: nothing resists its fall at first."""
+    model = hx.Model()
+    model.beam("mast", (0, 0, 0), (0, 0, 3), section=SECTION, up=(1, 0, 0), elements=2)
+    model.fixed("foot", "ground", "mast.start")
+    model.body("boom", 20.0, (0.1, 15.0, 15.0), position=(1.5, 0, 3.0))
+    model.revolute("hinge", "mast.end", "boom", at=(0, 0, 3), axis=(0, 1, 0))
+    rest = model.equilibrium()
+    assert not bool(rest.success)
+    assert "out of balance" in rest.message and "holds every motion" in rest.message

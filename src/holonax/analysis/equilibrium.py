@@ -37,6 +37,7 @@ from .tangent_space import Tangent
 
 _NEUTRAL = 1e-9  # stiffness that counts as none, relative to the largest
 _NEUTRAL_BEAM = 1e-13  # of slender beams, which are soft against their own stiffest motions
+_TURNED = 0.3  # rad that an element has turned by where its coarseness may be what is wrong
 _METHODS = ("newton", "relaxation")
 _RELAXATION_STEPS = 5_000
 _RELAXATION_STEPS_ALONE = 100_000  # for systems too large for Newton's dense matrices
@@ -158,7 +159,8 @@ class Equilibrium(eqx.Module):
                 f"cannot be met at t = {float(self.t):g} s, {misfit.max():.3g} is left. Give a "
                 "closer start, or another t."
             )
-        if isinstance(self.system, Mechanism) and self.system.beams:
+        turned = isinstance(self.system, Mechanism) and self.system.beams and self._turn() > _TURNED
+        if turned:
             return (
                 f"no equilibrium found in {steps}: beyond a part of the load nothing converges; "
                 f"{self.most_turned()} Give the beam more elements, or more load_steps."
@@ -169,6 +171,11 @@ class Equilibrium(eqx.Module):
             'start, more load_steps, or method="relaxation"; see that something holds every motion '
             "against the loads."
         )
+
+    def _turn(self) -> float:
+        """By how much the beam element that turns most does [rad]."""
+        beams = self._mechanism("a beam").beams
+        return max(float(np.max(self.beam(place.name).turns)) for place in beams)
 
     def most_turned(self) -> str:
         """What is said of the beam element that turns most, where no more load is taken."""
