@@ -159,8 +159,8 @@ class Equilibrium(eqx.Module):
                 f"cannot be met at t = {float(self.t):g} s, {misfit.max():.3g} is left. Give a "
                 "closer start, or another t."
             )
-        turned = isinstance(self.system, Mechanism) and self.system.beams and self._turn() > _TURNED
-        if turned:
+        has_beams = isinstance(self.system, Mechanism) and self.system.beams
+        if has_beams and self._turn()[0] > _TURNED:
             return (
                 f"no equilibrium found in {steps}: beyond a part of the load nothing converges; "
                 f"{self.most_turned()} Give the beam more elements, or more load_steps."
@@ -172,18 +172,17 @@ class Equilibrium(eqx.Module):
             "against the loads."
         )
 
-    def _turn(self) -> float:
-        """By how much the beam element that turns most does [rad]."""
-        beams = self._mechanism("a beam").beams
-        return max(float(np.max(self.beam(place.name).turns)) for place in beams)
-
-    def most_turned(self) -> str:
-        """What is said of the beam element that turns most, where no more load is taken."""
+    def _turn(self) -> tuple[float, str, int]:
+        """By how much the beam element that turns most does [rad], its beam and its number."""
         found = []
         for place in self._mechanism("a beam").beams:
             turns = self.beam(place.name).turns
             found.append((float(np.max(turns)), place.name, int(np.argmax(turns))))
-        turn, name, element = max(found)
+        return max(found)
+
+    def most_turned(self) -> str:
+        """What is said of the beam element that turns most, where no more load is taken."""
+        turn, name, element = self._turn()
         return (
             f"beam {name!r}, element {element}, turns most, by {turn:.3g} rad of the {MOST_TURN} "
             "that an element may."

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .operations import Block, Buffer, For, Node
+from .operations import Block, Buffer, For, Node, blocks_in, touched
 
 LONGEST = 1500  # operations of a loop that others are joined to
 
@@ -66,19 +66,16 @@ class _Entries:
     def _may_join(self, other: _Entries) -> bool:
         """Whether each entry of another loop needs no other entries of this one."""
         count = self.loop.count
-        if other.writes & (self.reads | self.writes):
-            old = [x for x in (*self.stores, *self.loads.values()) if _is_of(x, other.writes)]
-            new = [x for x in other.stores if x.buffer in self.writes or x.buffer in self.reads]
-            if not all(_apart(x, y, count) for x in old for y in new):
+        mine = [(place.buffer, place) for place in self.stores]
+        mine += [(node.data, place) for node, place in self.loads.items()]
+        for new in other.stores:
+            if not all(_apart(old, new, count) for buffer, old in mine if buffer is new.buffer):
                 return False
-        for place in other.loads.values():
-            if place in self.stores:
-                continue
-            if not all(_apart(place, x, count) for x in self.stores if _is_of(place, {x.buffer})):
+        for node, place in other.loads.items():
+            written = [x for x in self.stores if x.buffer is node.data]
+            if place not in written and not all(_apart(place, x, count) for x in written):
                 return False
-        return None not in other.loads.values() or not any(
-            node.data in self.writes for node, place in other.loads.items() if place is None
-        )
+        return True
 
     def join(self, other: _Entries) -> bool:
         """Do what another loop does after this one in the same loop, if it can be."""
@@ -103,16 +100,10 @@ class _Entries:
         return True
 
 
-def _is_of(place: _Place | None, buffers: set[Buffer]) -> bool:
-    return place is None or place.buffer in buffers
-
-
 def _apart(a: _Place | None, b: _Place | None, count: int) -> bool:
-    """Whether two places are never the same, whatever the index of each."""
+    """Whether two places of a buffer are never the same, whatever the index of each."""
     if a is None or b is None:
         return False
-    if a.buffer is not b.buffer:
-        return True
     between = a.first - b.first
     return a.step == b.step and (bool(between % a.step) or abs(between) >= abs(a.step) * count)
 
@@ -133,25 +124,6 @@ def _even(node: Node, even: dict[Node, tuple[int, int]]) -> tuple[int, int] | No
     return (a * d, b * d) if not c else (c * b, d * b) if not a else None
 
 
-def _touched(node: Node) -> tuple[set[Buffer], set[Buffer]]:
-    """The buffers that a statement reads, and those that it writes."""
-    if node.op == "load":
-        return {node.data}, set()
-    if node.op in ("store", "zero"):
-        return set(), {node.data}
-    if node.op == "copy":
-        target, source = node.data
-        return {source}, {target}
-    both = {buffer for buffer, _ in node.data[2]}
-    return both, both
-
-
-def _inner(node: Node) -> list[Block]:
-    if node.op == "while":
-        return [node.data.condition, node.data.body]
-    return node.data.blocks if node.op == "switch" else [node.data.body]
-
-
 def fuse(block: Block) -> None:
     """Join the loops of a block, and of those inside of it."""
     out: list[Node] = []
@@ -165,7 +137,7 @@ def fuse(block: Block) -> None:
 
     for node in block.code:
         if node.op in _WITH_MEMORY:
-            let_go(*_touched(node))
+            let_go(*touched(node))
             out.append(node)
             continue
         if node.op not in _WITH_BLOCKS:
@@ -175,7 +147,7 @@ def fuse(block: Block) -> None:
         if entries is None or not entries.is_simple:
             out += [loop for loop, _ in waiting.values()]
             waiting.clear()
-            for inner in _inner(node):
+            for inner in blocks_in(node):
                 fuse(inner)
             out.append(node)
             continue

@@ -152,6 +152,30 @@ class For:
         self.index = Node("index", "i64")
 
 
+def blocks_in(node: Node) -> list[Block]:
+    """The blocks inside of a statement."""
+    if node.op == "while":
+        return [node.data.condition, node.data.body]
+    if node.op == "switch":
+        return node.data.blocks
+    return [node.data.body] if node.op == "for" else []
+
+
+def touched(node: Node) -> tuple[set[Buffer], set[Buffer]]:
+    """The buffers that an operation or a statement itself reads, and those that it writes."""
+    if node.op == "load":
+        return {node.data}, set()
+    if node.op in ("store", "zero"):
+        return set(), {node.data}
+    if node.op == "copy":
+        target, source = node.data
+        return {source}, {target}
+    if node.op == "call":
+        both = {buffer for buffer, _ in node.data[2]}
+        return both, both
+    return set(), set()
+
+
 def wrapped(kind: str, value: Any) -> Any:
     """A whole number as it is kept in its bits."""
     n = bits(kind)

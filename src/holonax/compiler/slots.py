@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .operations import Block, Buffer, Node
+from .operations import Block, Buffer, Node, blocks_in, touched
 
 _LINE = 64  # bytes to which arrays are aligned
 
@@ -36,8 +36,8 @@ class _Spans:
             begin = self._at
             self._at += 1
             inside = self._inside(node, begin)
-            for buffer in _touched(node):
-                inside[buffer] = _Span(begin, self._at, begin)
+            if node.op != "load" or node.live:
+                inside |= dict.fromkeys(set.union(*touched(node)), _Span(begin, self._at, begin))
             for buffer, span in inside.items():
                 old = out.get(buffer)
                 if old is None:
@@ -49,33 +49,13 @@ class _Spans:
     def _inside(self, node: Node, begin: int) -> dict[Buffer, _Span]:
         """What the blocks of a statement need: what one branch, or the body of a loop, has to
         itself is needed inside of that only. A loop over entries is one statement."""
-        if node.op not in ("while", "switch", "for"):
-            return {}
-        found = [self._block(block) for block in _blocks(node)]
+        found = [self._block(block) for block in blocks_in(node)]
         out: dict[Buffer, _Span] = {}
         for spans in found:
             for buffer, span in spans.items():
                 shared = node.op == "for" or buffer in out
                 out[buffer] = _Span(begin, self._at, begin) if shared else span
         return out
-
-
-def _blocks(node: Node) -> list[Block]:
-    if node.op == "while":
-        return [node.data.condition, node.data.body]
-    return node.data.blocks if node.op == "switch" else [node.data.body]
-
-
-def _touched(node: Node) -> list[Buffer]:
-    if node.op == "load":
-        return [node.data] if node.live else []
-    if node.op in ("store", "zero"):
-        return [node.data]
-    if node.op == "copy":
-        return list(node.data)
-    if node.op == "call":
-        return [buffer for buffer, _ in node.data[2]]
-    return []
 
 
 def placed(main: Block, sizes: dict[Buffer, int]) -> tuple[dict[Buffer, int], int]:

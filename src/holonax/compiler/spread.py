@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .operations import Block, Buffer, Node
+from .operations import Block, Buffer, Node, touched
 
 Path = tuple[Any, ...]  # the regions around something, from the outside
 
@@ -77,7 +77,7 @@ class Spread:
         """The innermost region around all that is done to an array: lanes that wait there need not
         be spared, since what they would find is never looked at."""
         for node in block.code:
-            for buffer in _touched(node):
+            for buffer in set.union(*touched(node)):
                 old = self.home.get(buffer, path)
                 same = [a for a, b in zip(old, path, strict=False) if a is b]
                 self.home[buffer] = tuple(same)
@@ -101,13 +101,3 @@ def _inside(node: Node) -> Iterator[tuple[Block, Node | None]]:
             yield block, node.data.which
     elif node.op == "for":
         yield node.data.body, None
-
-
-def _touched(node: Node) -> list[Buffer]:
-    if node.op in ("load", "store", "zero"):
-        return [node.data]
-    if node.op == "copy":
-        return list(node.data)
-    if node.op == "call":
-        return [buffer for buffer, _ in node.data[2]]
-    return []
