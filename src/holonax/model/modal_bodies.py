@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
@@ -178,11 +179,13 @@ class ModalBodyItem(Item):
         q = xp.concatenate([own.start[:d] + A @ local, own.start[d:]])
         return q, xp.concatenate([own.rate[:d] + A @ spun, w])
 
+    @abstractmethod
     def _frame(self) -> Body:
-        raise NotImplementedError
+        """The floating frame."""
 
+    @abstractmethod
     def _marker(self, name: str, q: Any, v: Any) -> Body:
-        raise NotImplementedError
+        """A marker, by its rows of q and v."""
 
 
 @record("modal_body", "body")
