@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._messages import listed
+from ..compiler import native
 from .modes import zeros
 from .parameters import Directions
 from .tangent_space import Tangent
@@ -197,10 +198,10 @@ def equilibrium_sensitivity(rest: Equilibrium, parameters: Any) -> EquilibriumSe
     )
 
 
+@native(once=True)
 def onto_coordinates(system: Any, q: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """Increments (nv, entries) as changes of q (nq, entries)."""
-    along = lambda step: system.qdot(q, step)  # noqa: E731
-    return np.asarray(jax.jit(jax.vmap(along, in_axes=1, out_axes=1))(steps))
+    return jax.vmap(lambda step: system.qdot(q, step), in_axes=1, out_axes=1)(steps)
 
 
 def mode_sensitivity(small: Linearization, parameters: Any) -> ModeSensitivity:
