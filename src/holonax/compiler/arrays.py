@@ -19,7 +19,9 @@ from .rows import RowMaker, parts
 
 SMALL = 1024  # entries up to which an array is taken apart,
 IN_LOOPS = 32  # and in programs of wide arrays
-WRITTEN_OUT = 8  # entries of an axis up to which there is no loop over it in these
+# Entries of an axis up to which there is no loop over it in these; if another one has many times as
+# many; and how many these are.
+WRITTEN_OUT, BESIDE, MANY_TIMES = 8, 36, 4
 DEEPEST = 32  # rules for large arrays that may call one another
 
 
@@ -263,6 +265,13 @@ class Arrays:
 
         self.for_each(x.shape, body)
 
+    def is_written_out(self, shape: Sequence[int], axis: int) -> bool:
+        """Whether there is no loop over an axis of arrays of a shape."""
+        n = shape[axis]
+        if n == 1 or not self.in_loops:
+            return n == 1
+        return n <= WRITTEN_OUT or (n <= BESIDE and n * MANY_TIMES <= max(shape))
+
     def for_each(self, shape: Sequence[int], body: Callable[[list[Node]], None]) -> None:
         """Loops over all indices of a shape."""
 
@@ -271,7 +280,7 @@ class Arrays:
                 body(done)
                 return
             n = shape[len(done)]
-            if n == 1 or (self.in_loops and n <= WRITTEN_OUT):
+            if self.is_written_out(shape, len(done)):
                 for k in range(n):
                     nest([*done, self.b.index(k)])
                 return

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .operations import Block, Buffer, For, Node, blocks_in, touched
+from .totals import totals
 
 LONGEST = 1500  # operations of a loop that others are joined to
 
@@ -35,12 +36,17 @@ class _Entries:
         self.stores: dict[_Place, Node] = {}  # what is written
         self.reads: set[Buffer] = set()
         self.writes: set[Buffer] = set()
+        self.gathers: set[Buffer] = set()  # in these it has totals
         self.is_simple = loop.apart = self._look()
 
     def _look(self) -> bool:
-        index = self.loop.index
-        even: dict[Node, tuple[int, int]] = {index: (1, 0)}
+        even: dict[Node, tuple[int, int]] = {self.loop.index: (1, 0)}
+        gathered = totals(self.loop)
+        own = {x for total in gathered for x in (total.load, total.store)}
+        self.gathers = {x.buffer for x in gathered}
         for node in self.loop.body.code:
+            if node in own:
+                continue
             if node.op in ("add", "mul", "sub") and node.kind == "i64":
                 pair = _even(node, even)
                 if pair is not None:
@@ -57,7 +63,10 @@ class _Entries:
                 self.writes.add(node.data)
             elif node.op in _WITH_MEMORY or node.op in _WITH_BLOCKS or "*" in node.kind:
                 return False
-        return not self.reads & self.writes
+        apart = not self.reads & self.writes
+        self.reads |= self.gathers
+        self.writes |= self.gathers
+        return apart
 
     def meets(self, reads: set[Buffer], writes: set[Buffer]) -> bool:
         """Whether it matters which is done first, this or something that reads and writes."""
@@ -65,6 +74,8 @@ class _Entries:
 
     def _may_join(self, other: _Entries) -> bool:
         """Whether each entry of another loop needs no other entries of this one."""
+        if self.gathers & (other.reads | other.writes) or other.gathers & self.reads:
+            return False
         count = self.loop.count
         mine = [(place.buffer, place) for place in self.stores]
         mine += [(node.data, place) for node, place in self.loads.items()]
@@ -86,7 +97,7 @@ class _Entries:
         known = {place: node for node, place in self.loads.items() if place is not None}
         for node in more:
             node.args = tuple(same.get(x, x) for x in node.args)
-            if node.op == "load":
+            if node in other.loads:
                 place = other.loads[node]
                 found = None if place is None else self.stores.get(place, known.get(place))
                 if found is not None:
@@ -97,6 +108,8 @@ class _Entries:
             code.append(node)
         self.stores |= {place: same.get(x, x) for place, x in other.stores.items()}
         self.writes |= other.writes
+        self.reads |= other.gathers
+        self.gathers |= other.gathers
         return True
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from .arrays import Array, Stored, flat_index, is_large
 from .lowering import Lowering, _as_array, rule
 from .operations import Node, Unsupported, kind_of
+from .totals import neutral
 
 
 def moved(
@@ -371,8 +372,6 @@ def _gather(low: Lowering, eqn: Any, args: list[Array]) -> Array:
         given = eqn.params.get("fill_value")
         fill = b.const(kind, math.nan if kind[0] == "f" else 0 if given is None else given)
         if kind[0] in "iu" and given is None:
-            from .primitives import neutral
-
             fill = b.const(kind, neutral("max" if kind[0] == "i" else "min", kind))
         elif given is not None:
             fill = b.const(kind, given)
