@@ -40,18 +40,14 @@ class _Entries:
         self.is_simple = loop.apart = self._look()
 
     def _look(self) -> bool:
-        even: dict[Node, tuple[int, int]] = {self.loop.index: (1, 0)}
+        even = even_places(self.loop)
         gathered = totals(self.loop)
         own = {x for total in gathered for x in (total.load, total.store)}
         self.gathers = {x.buffer for x in gathered}
         for node in self.loop.body.code:
             if node in own:
                 continue
-            if node.op in ("add", "mul", "sub") and node.kind == "i64":
-                pair = _even(node, even)
-                if pair is not None:
-                    even[node] = pair
-            elif node.op == "load":
+            if node.op == "load":
                 at = even.get(node.args[0])
                 self.loads[node] = None if at is None else _Place(node.data, *at)
                 self.reads.add(node.data)
@@ -119,6 +115,17 @@ def _apart(a: _Place | None, b: _Place | None, count: int) -> bool:
         return False
     between = a.first - b.first
     return a.step == b.step and (bool(between % a.step) or abs(between) >= abs(a.step) * count)
+
+
+def even_places(loop: For) -> dict[Node, tuple[int, int]]:
+    """(step, first) of the whole numbers in a loop that move on evenly with its index."""
+    out: dict[Node, tuple[int, int]] = {loop.index: (1, 0)}
+    for node in loop.body.code:
+        if node.op in ("add", "mul", "sub") and node.kind == "i64":
+            pair = _even(node, out)
+            if pair is not None:
+                out[node] = pair
+    return out
 
 
 def _even(node: Node, even: dict[Node, tuple[int, int]]) -> tuple[int, int] | None:

@@ -130,15 +130,15 @@ def _concatenate(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     if math.prod(shape) <= low.a.most:
         return np.concatenate([low.a.small(x) for x in args], axis=axis)
     out = Stored(low.a.new_buffer(kind_of(eqn.outvars[0].aval.dtype), math.prod(shape)), shape)
-    at = 0
-    for x in args:
+    firsts = np.cumsum([0, *(x.shape[axis] for x in args)]).tolist()
+    # single numbers come first, so that loops follow one another
+    for x, at in sorted(zip(args, firsts), key=lambda pair: is_large(pair[0])):
 
         def place(index: Sequence[Node], at: int = at) -> list[Node]:
             moved = b.apply("add", "i64", index[axis], b.index(at))
             return [*index[:axis], moved, *index[axis + 1 :]]
 
         _put(low, out, x, place)
-        at += x.shape[axis]
     return out
 
 
