@@ -71,6 +71,14 @@ class Delayed:
     def size(self) -> int:
         return int(np.prod(self.shape))
 
+    @property
+    def is_zero(self) -> bool:
+        """Whether all entries are known to be zero; not the other zero, whose sign is set."""
+        value = self.value
+        if value is None or value.op != "const" or value.data:
+            return False
+        return math.copysign(1.0, value.data) > 0
+
 
 Large = Stored | Delayed
 Array = Any  # np.ndarray of nodes, or Large
@@ -224,7 +232,10 @@ class Arrays:
         if isinstance(x, Delayed):
             if x.stored is None:
                 out = Stored(self.new_buffer(x.kind, x.size), x.shape)
-                self.fill(out, x)
+                if x.is_zero:
+                    self.b.zero(out.buffer)
+                else:
+                    self.fill(out, x)
                 x.stored = out
             return x.stored
         flat = x.ravel().tolist()
@@ -298,11 +309,10 @@ class Arrays:
         buffer = self.new_buffer(kind, x.size)
         if isinstance(x, np.ndarray):
             self.write(buffer, x.ravel().tolist())
+        elif isinstance(x, Delayed) and x.is_zero:
+            self.b.zero(buffer)
         elif isinstance(x, Delayed) and x.stored is None:
-            if x.value is not None and x.value.op == "const" and not x.value.data:
-                self.b.zero(buffer)
-            else:
-                self.fill(Stored(buffer, x.shape), x)
+            self.fill(Stored(buffer, x.shape), x)
         else:
             self.b.copy(buffer, self.stored(x).buffer)
         return buffer

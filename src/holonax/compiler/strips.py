@@ -125,6 +125,32 @@ class _Group:
         return True
 
 
+class _Later:
+    """Numbers that are computed after a group, since they are found from what it writes."""
+
+    def __init__(self) -> None:
+        self.code: list[Node] = []
+        self._known: set[Node] = set()
+        self._reads: set[Buffer] = set()
+
+    def add(self, node: Node) -> None:
+        """Put a number off."""
+        self.code.append(node)
+        self._known.add(node)
+        self._reads |= touched(node)[0]
+
+    def is_needed(self, node: Node) -> bool:
+        """Whether something needs one of these numbers, or writes to what they are read from."""
+        if node.op == "for":
+            code = node.data.body.code
+            writes = {x.data for x in code if x.op == "store"}
+            needed = any(y in self._known for x in code for y in x.args)
+        else:
+            writes = touched(node)[1]
+            needed = any(x in self._known for x in node.args)
+        return needed or bool(self._reads & writes)
+
+
 class _Maker:
     """Makes groups of the loops of a program; `in_vectors` says which loops can be."""
 
@@ -133,27 +159,35 @@ class _Maker:
         self.made: list[Strips] = []
 
     def block(self, block: Block) -> None:
-        """Join the loops of a block, and of those inside of it."""
+        """Join the loops of a block, and of those inside of it.
+
+        Single numbers between loops are computed before the group, or if they need one of its
+        totals after it.
+        """
         count = _usual_count(block)
         out: list[Node] = []
-        group = _Group()
+        group, later = _Group(), _Later()
 
         def close() -> None:
-            nonlocal group
-            out.extend(self._joined(group.parts))
-            group = _Group()
+            nonlocal group, later
+            out.extend([*self._joined(group.parts), *later.code])
+            group, later = _Group(), _Later()
 
         for node in block.code:
             if node.op == "for" and is_idle(node.data):
                 continue
             part = self._part(node, count) if count >= LONG * LENGTH else None
             if part is not None:
-                if not group.add(part, self._lanes):
+                if later.is_needed(node) or not group.add(part, self._lanes):
                     close()
                     assert group.add(part, self._lanes)
                 continue
             inner = blocks_in(node)
-            if inner or group.meets(*touched(node)):
+            meets = group.meets(*touched(node))
+            if not inner and node.op not in STATEMENTS and (meets or later.is_needed(node)):
+                later.add(node)
+                continue
+            if inner or meets or later.is_needed(node):
                 close()
             if node.op != "for":
                 for x in inner:
