@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._numbers import as_array
+from ..linalg import derivative, linearized
 
 FEW = 32  # groups of at most this many elements are differentiated with compact programs
 
@@ -233,7 +234,7 @@ class Group(eqx.Module):
         poses = [frame.pose for frame in frames]
         rates = [frame.pose_rate for frame in frames]
         t = jnp.asarray(t, dtype=float)
-        return jax.jvp(at, (poses, t), (rates, jnp.ones_like(t)))[1]
+        return derivative(at, (poses, t), (rates, jnp.ones_like(t)))
 
     def jacobian(self, frames: Sequence[Any], t: Any) -> list[Any]:
         """Local Jacobian blocks, for each node an array (rows, dof, elements)."""
@@ -261,7 +262,7 @@ class Group(eqx.Module):
         def value(moved: Sequence[Any]) -> Any:
             at = [frame.pose for frame in moved], [frame.rates for frame in moved], t
             along = [frame.pose_rate for frame in moved], list(accelerations), jnp.ones_like(t)
-            return jnp.stack(jax.jvp(rate, at, along)[1])
+            return jnp.stack(derivative(rate, at, along))
 
         by_pose, by_velocity = (
             [self._columns(value, frames, node, pose=pose) for node in range(len(frames))]
@@ -302,11 +303,11 @@ class Group(eqx.Module):
             moved = frame.with_pose(x) if pose else frame.with_velocity(x)
             return fun([*frames[:node], moved, *frames[node + 1 :]])
 
+        along = linearized(at, frame.pose if pose else frame.rates)[1]
+
         def column(seed: Any) -> Any:
             moving = frame.moving(seed)
-            if pose:
-                return jax.jvp(at, (frame.pose,), (moving.pose_rate,))[1]
-            return jax.jvp(at, (frame.rates,), (moving.rates,))[1]
+            return along(moving.pose_rate if pose else moving.rates)
 
         return jax.vmap(column, out_axes=-2)(jnp.eye(frame.dof)[first:])
 
