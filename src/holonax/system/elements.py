@@ -155,6 +155,15 @@ class Force(Element):
         of elements that know them and that do not depend on velocities; else None."""
         return None
 
+    def inner_loads(self, *frames: Any, **_: Any) -> list[Any] | None:
+        """inner_loads(*frames, t=): the forces within a deformed element, at rest: of a spring, a
+        cable, a beam's sections; None for others."""
+        return None
+
+    def preloaded(self, loads: list[Any]) -> Force:
+        """The element with these constants added to its `inner_loads`."""
+        raise NotImplementedError
+
 
 def components(value: Any, n: int) -> list[Any]:
     """The scalar components of a residual, each broadcast over the `n` elements of its group."""
