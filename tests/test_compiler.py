@@ -381,7 +381,7 @@ def each_whole(*slow):
 
 
 @pytest.mark.parametrize("way", ["scalars", "memory", "vectors", "constants"])
-@pytest.mark.parametrize("dtype", each_whole("int16", "int32", "uint32"))
+@pytest.mark.parametrize("dtype", each_whole("int8", "int16", "int32", "uint16", "uint32"))
 def test_whole_numbers_are_those_of_jax(dtype, way):
     x, y = pairs(dtype, limits_of(dtype))
     f = of_all(TRUTH if dtype == "bool" else WHOLE_NUMBERS)
