@@ -12,6 +12,7 @@ import numpy as np
 from .arrays import Array, Stored, flat_index, is_large
 from .lowering import Lowering, _as_array, rule
 from .operations import Node, Unsupported, kind_of
+from .totals import neutral
 
 
 def moved(
@@ -131,15 +132,15 @@ def _concatenate(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     if math.prod(shape) <= low.a.most:
         return np.concatenate([low.a.small(x) for x in args], axis=axis)
     out = Stored(low.a.new_buffer(kind_of(eqn.outvars[0].aval.dtype), math.prod(shape)), shape)
-    at = 0
-    for x in args:
+    firsts = np.cumsum([0, *(x.shape[axis] for x in args)]).tolist()
+    # single numbers come first, so that loops follow one another
+    for x, at in sorted(zip(args, firsts), key=lambda pair: is_large(pair[0])):
 
         def place(index: Sequence[Node], at: int = at) -> list[Node]:
             moved = b.apply("add", "i64", index[axis], b.index(at))
             return [*index[:axis], moved, *index[axis + 1 :]]
 
         _put(low, out, x, place)
-        at += x.shape[axis]
     return out
 
 
@@ -375,8 +376,6 @@ def _gather(low: Lowering, eqn: Any, args: list[Array]) -> Array:
         given = eqn.params.get("fill_value")
         fill = b.const(kind, math.nan if kind[0] == "f" else 0 if given is None else given)
         if kind[0] in "iu" and given is None:
-            from .primitives import neutral
-
             fill = b.const(kind, neutral("max" if kind[0] == "i" else "min", kind))
         elif given is not None:
             fill = b.const(kind, given)
