@@ -1055,6 +1055,28 @@ def test_many_random_programs(style, data, seed):
 # What random programs do not find by themselves.
 
 
+def test_pairs_of_neighbours_are_rows_too():
+    assert rows.widths({9: 50, 10: 400, 11: 60, 60: 100}, 1000) == [10, 11, 9]
+
+
+def test_pieces_of_arrays_in_memory_are_read_in_rows():
+    def f(kept: Any, k: Any) -> Any:
+        moving = lax.dynamic_slice(kept, (k, 3), (2, 30)).reshape(6, 10)
+        fixed = kept[5:8, 12:22]
+        for _ in range(3):
+            moving, fixed = moving * moving[0] + 1, fixed * fixed[1] + 2
+        return moving, fixed
+
+    kept = np.random.default_rng(0).random((200, 40))
+    for k in (7, 198, 500):  # the last is beyond the end
+        found = native(f)(kept, k)
+        for x, y in zip(found, f(jnp.asarray(kept), k), strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-14)
+    _, layout = programs.written(jax.make_jaxpr(f)(kept, 7))
+    assert layout.in_rows
+    assert layout.operations < 200  # and not one for each number
+
+
 def test_numbers_side_by_side_are_computed_as_rows():
     """As those of the bodies of a chain: with a ground in front, shifted, mirrored, in a loop."""
     n = 10

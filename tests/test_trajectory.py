@@ -1,5 +1,6 @@
 """A run as a pure function: the steps of `simulate`, and exact derivatives of what they compute."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -124,6 +125,14 @@ def test_derivative_by_the_times():
     motion = hx.trajectory(system, start, [0.0, 0.3], dt=1e-3)
     slope = jax.jit(jax.grad(at))(0.3)
     assert slope == pytest.approx(float(system.qdot(motion.q[-1], motion.v[-1])[1]), rel=1e-8)
+
+
+def test_steps_for_a_gradient_are_traced_once():
+    """JAX keeps what it has traced for equal arguments."""
+    from holonax.run.loop_parts import problem_term
+
+    terms = [problem_term(hx.PostStabilized("both")) for _ in range(2)]
+    assert eqx.tree_equal(*terms)
 
 
 def test_nothing_is_compiled_again():
