@@ -401,7 +401,9 @@ class LoopEmitter(VectorEmitter):
         """Where the entries of a vector are, or begin if they lie side by side."""
         kind, name = stored_type(buffer.kind), self._in_memory(buffer)
         if buffer in self._local:
-            return self._value(f"getelementptr {kind}, ptr {name}, i64 {self._in_strip(buffer, index)}")
+            return self._value(
+                f"getelementptr {kind}, ptr {name}, i64 {self._in_strip(buffer, index)}"
+            )
         wide = self._now_wide
         self._now_wide = not self._is_even(index)
         whole, at = self._type("i64"), self._operand(index)

@@ -21,7 +21,7 @@ _SLOW = 0.3
 # A bound for the change after a change of one of scaled unknowns, relative to its square.
 _CURVATURE = 10.0
 # How many units in the last place of the configuration its increments can be found to.
-_ROUNDING = 4
+_ROUNDING = 16
 
 
 class NewtonCounts(NamedTuple):
