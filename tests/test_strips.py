@@ -10,9 +10,9 @@ import pytest
 import holonax as hx
 from holonax.compiler import machine, strips
 from holonax.compiler.executable import Layout, Program
-from holonax.compiler.loops import LoopEmitter
 from holonax.compiler.operations import Block, blocks_in
 from holonax.compiler.program import Lowered, Lowering, lowered
+from holonax.compiler.strip_writer import StripEmitter
 
 
 def _groups(block: Block) -> list[strips.Strips]:
@@ -28,7 +28,7 @@ def _groups(block: Block) -> list[strips.Strips]:
 def _compiled(f: Any, *args: Any) -> tuple[list[np.ndarray], Lowered, Layout]:
     """The results of a function whose program is written in loops."""
     made = lowered(jax.make_jaxpr(f)(*args), Lowering(in_loops=True))
-    emitter = LoopEmitter(made.main, made.buffers, len(made.inputs), len(made.outputs))
+    emitter = StripEmitter(made.main, made.buffers, len(made.inputs), len(made.outputs))
     emitter.block(made.main)
     layout = Layout(made.inputs, made.outputs, emitter.scratch, made.operations, True)
     code = machine.object_code(emitter.text(), machine.Effort(0, 1))

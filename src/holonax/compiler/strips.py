@@ -56,12 +56,12 @@ class Part:
 
 
 class Local(NamedTuple):
-    """A buffer with room for one strip: `parts` of `count` entries, which have `room` entries
+    """A buffer with room for one strip: `parts` of so many `entries`, which have room for `room`
     each; the first is the one at `low` from the beginning of the strip. `kept` are moved on to the
     next strip."""
 
     parts: int
-    count: int
+    entries: int
     room: int
     low: int
     kept: int
