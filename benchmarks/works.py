@@ -20,6 +20,7 @@ TOOLS = {
     "Drake": "benchmarks.peers.drake",
     "Simbody": "benchmarks.peers.simbody",
     "MuJoCo": "benchmarks.peers.mujoco",
+    "MJX": "benchmarks.peers.mjx",
 }
 
 # The errors that are to be reached.
@@ -98,6 +99,8 @@ def jobs() -> list[Job]:
     add("n-four-bar N=400", holonax=60, exudyn=30)
     add("net 20x20", holonax=90, exudyn=60)
     add("tree 500", holonax=60, exudyn=60)
+    for n in (16, 64):
+        add(f"beam N={n}", holonax=60, exudyn=60)
     for work in ("slider-crank accuracy", "andrews accuracy"):
         add(work, holonax=150, sundials=30, scipy_dae=60, scipy=20, exudyn=60)
     for n, ours, peers in ((10, 120, 15), (100, 120, 30), (1000, 150, 40)):
@@ -110,7 +113,7 @@ def jobs() -> list[Job]:
     for part in ("slider-crank", "four-bar", "spatial-slider-crank", "planar-chain-10"):
         for kind in ("generalized-alpha", "RK4", "Dopri5"):
             add(f"ensemble/{part}-{kind}", holonax=120)
-    add("many slider-cranks", holonax=60, mujoco=40, exudyn=40)
+    add("many slider-cranks", holonax=60, mujoco=40, mjx=150, exudyn=40)
     out += _first_answers()
     return out
 
@@ -198,6 +201,9 @@ def targets() -> list[Target]:
         out.append(faster(text, f"chain N={n} accuracy", "s_to_error_1e-6", 1))
     for work in ("n-four-bar N=40", "n-four-bar N=400", "net 20x20", "tree 500"):
         out.append(faster(f"{work}, against Exudyn", work, "us_per_step", 1))
+    for n in (16, 64):
+        text = f"beam of {n} elements, against Exudyn's geometrically exact beam"
+        out.append(faster(text, f"beam N={n}", "us_per_step", 3))
     for kind in ("time", "memory"):
         for variant in (alpha, rk4):
             for n in (100, 1000, 10000):
@@ -228,7 +234,10 @@ def targets() -> list[Target]:
     ):
         text = f"ensemble, {variant}, steps/s of one core"
         out.append(Target(text, "ensemble", "steps_per_s", "value", bound, variant, True))
-    for variant, peer in ((rk4, "MuJoCo's rollouts"), (alpha, "Exudyn's parameter variation")):
+    for variant, peer in (
+        (rk4, "MuJoCo's rollouts and MJX"),
+        (alpha, "Exudyn's parameter variation"),
+    ):
         text = f"many slider-cranks, {variant}, against {peer}"
         out.append(faster(text, "many slider-cranks", "us_per_step", 20, variant=variant))
     text = "ensemble, spatial slider-crank, RK4, against one run"

@@ -211,6 +211,14 @@ class Arrays:
                 out[k] = b.load(buffer, b.apply("add", "i64", first, b.index(k)))
         return out.reshape(shape)
 
+    def box(self, x: Stored, begin: Sequence[Node], shape: Sequence[int]) -> np.ndarray:
+        """What lies in an array in memory from some place on, as scalars."""
+        b, out = self.b, np.empty(tuple(shape), object)
+        for lead in np.ndindex(*shape[:-1]):
+            at = [b.apply("add", "i64", i, b.index(k)) for i, k in zip(begin, (*lead, 0))]
+            out[lead] = self.loaded(x.buffer, flat_index(b, at, x.shape), shape[-1:])
+        return out
+
     def scalar(self, x: Array) -> Node:
         """The only entry."""
         return self.small(x).flat[0]

@@ -118,6 +118,8 @@ def _slice(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     shape = eqn.outvars[0].aval.shape
     known = lambda x: x[tuple(map(slice, begin, end, steps))]  # noqa: E731
     if is_large(args[0]) and math.prod(shape) <= low.a.most:  # only what is needed is read
+        if isinstance(args[0], Stored) and shape and set(steps) == {1}:
+            return low.a.box(args[0], [b.index(k) for k in begin], shape)
         return low.a.small(
             low.a.delayed(args[0].kind, shape, lambda i: low.a.entry(args[0], source(i)), ())
         )
@@ -308,15 +310,17 @@ def _dynamic_slice(low: Lowering, eqn: Any, args: list[Array]) -> Array:
         return _as_array(x[place], tuple(sizes))
     x = low.a.stored(x)
 
+    if math.prod(sizes) <= low.a.most and sizes[1:] == x.shape[1:]:  # one after the other
+        first = flat_index(b, [begin[0], *[b.index(0)] * (len(sizes) - 1)], x.shape)
+        return low.a.loaded(x.buffer, first, tuple(sizes))
+    if sizes and math.prod(sizes) <= low.a.most:
+        return low.a.box(x, begin, sizes)
+
     def entry(index: Sequence[Node]) -> Node:
         at = [b.apply("add", "i64", i, k) for i, k in zip(index, begin, strict=True)]
         return b.load(x.buffer, flat_index(b, at, x.shape))
 
-    if math.prod(sizes) <= low.a.most and sizes[1:] == x.shape[1:]:  # one after the other
-        first = flat_index(b, [begin[0], *[b.index(0)] * (len(sizes) - 1)], x.shape)
-        return low.a.loaded(x.buffer, first, tuple(sizes))
-    out = low.a.delayed(x.kind, tuple(sizes), entry, [x.buffer])
-    return low.a.small(out) if out.size <= low.a.most else out
+    return low.a.delayed(x.kind, tuple(sizes), entry, [x.buffer])
 
 
 @rule("dynamic_update_slice")

@@ -258,13 +258,23 @@ def _reduce(low: Lowering, eqn: Any, args: list[Array]) -> Array:
             columns = low.rows.folded(partial(low.b.apply, op, kind), columns.tolist(), x.shape)
         out = np.empty(shape, object)
         for index in np.ndindex(*shape):
-            nodes = columns[(slice(None), *index)]
-            total = nodes[0] if len(nodes) else first
+            nodes = list(columns[(slice(None), *index)]) or [first]
+            if op in _ANY_ORDER:  # in pairs, so that one need not wait for the other
+                out[index] = _in_pairs(partial(low.b.apply, op, kind), nodes)
+                continue
+            total = nodes[0]
             for node in nodes[1:]:
                 total = low.b.apply(op, kind, total, node)
             out[index] = total
         return out
     return reduced(low, x, axes, shape, lambda a, b: low.b.apply(op, kind, a, b), first)
+
+
+def _in_pairs(combine: Callable[[Node, Node], Node], nodes: list[Node]) -> Node:
+    while len(nodes) > 1:
+        last = nodes[-1:] if len(nodes) % 2 else []
+        nodes = [combine(a, b) for a, b in zip(nodes[::2], nodes[1::2], strict=False)] + last
+    return nodes[0]
 
 
 def reduced(

@@ -135,14 +135,15 @@ def newton(
         enough = jnp.maximum(enough, _ROUNDING * jnp.finfo(flat.dtype).eps * size)
 
     def dense(x: Array) -> Any:
-        """The factor of the scaled matrix, and the matrix itself."""
-        matrix = jacobian(equations, x)
+        """The factor of the scaled matrix, the matrix itself, and the value of the equations."""
+        matrix, value = jacobian(lambda y: (equations(y),) * 2, x, has_aux=True)
         if scaling is not None:
             matrix = _augmented(rows[:, None] * matrix * columns, scaling, sizes)
-        return DependentFactor.of(matrix, sizes[-1]) if dependent else lu(matrix), matrix
+        factor = DependentFactor.of(matrix, sizes[-1]) if dependent else lu(matrix)
+        return factor, matrix, value
 
     def prepared(x: Array) -> Any:
-        return dense(x) if linear is None else (linear.prepare(unravel(x)), None)
+        return dense(x) if linear is None else (linear.prepare(unravel(x)), None, None)
 
     def change_of(factor: Any, matrix: Array, value: Array) -> Array:
         """What takes a value away, by the dense matrix, in scaled unknowns."""
@@ -150,10 +151,10 @@ def newton(
             value = _augmented_value(rows * value, matrix, scaling, sizes)
         return factor.solve(value) if dependent else lu_solve(factor, value)
 
-    def correction(factor: Any, matrix: Any, x: Array) -> Array:
+    def correction(factor: Any, matrix: Any, x: Array, value: Array | None) -> Array:
         if linear is not None:
             return ravel_pytree(linear.solve(factor, residual(unravel(x))))[0]
-        change = change_of(factor, matrix, equations(x))
+        change = change_of(factor, matrix, equations(x) if value is None else value)
         if dependent:
             change = change + factor.idle(x / columns)
         return change if scaling is None else columns * change
@@ -173,8 +174,10 @@ def newton(
         return inner, jnp.maximum(inner, changes[-1])
 
     def solve(x: Array) -> tuple[Array, Any]:
-        def iterate(factor: Any, matrix: Any, now: _Iterate) -> _Iterate:
-            step = correction(factor, matrix, now.x)
+        def iterate(
+            factor: Any, matrix: Any, now: _Iterate, value: Array | None = None
+        ) -> _Iterate:
+            step = correction(factor, matrix, now.x, value)
             new = now.x - step
             # scaled unknowns are displacements, whose rounding is that of the configuration
             inner, change = relative(step / columns, new / columns)
@@ -202,10 +205,10 @@ def newton(
 
         def body(now: _Iterate) -> _Iterate:
             """What is done with one factor: one iteration, or all while they converge well."""
-            factor, matrix = prepared(now.x)
+            factor, matrix, value = prepared(now.x)
             now = now._replace(factorizations=now.factorizations + 1)
             if not kept:
-                return iterate(factor, matrix, now)
+                return iterate(factor, matrix, now, value)
             now = now._replace(rate=jnp.zeros_like(now.rate))
             return jax.lax.while_loop(good, lambda x: iterate(factor, matrix, x), now)
 
@@ -223,7 +226,7 @@ def newton(
         if linear is not None and linear.tangent is not None:
             factor = held(linear.prepare, unravel(x))
             return ravel_pytree(linear.tangent(factor, value))[0]
-        factor, matrix = held(dense, x)
+        factor, matrix, _ = held(dense, x)
         change = change_of(factor, matrix, ravel_pytree(value)[0])
         return change if scaling is None else columns * change
 
@@ -241,7 +244,7 @@ def newton(
     done, *counts = jax.lax.stop_gradient((done > 0.5, *(n.astype(int) for n in counts)))
     condition = jnp.zeros(())
     if scaling is not None and scaling.condition:
-        factor, matrix = prepared(x)
+        factor, matrix, _ = prepared(x)
         condition = _condition(factor, matrix, sizes)
     return unravel(x), done, NewtonCounts(*counts), condition
 
