@@ -85,25 +85,28 @@ class RungeKutta(Integrator):
     ) -> Any:
         h, nq, known = t1 - t0, y0[0].shape[0], args.known
         context = args._replace(known=None)
-        weights, nodes = jnp.asarray(self._weights()), jnp.asarray([0.0, *self.tableau.c])
-        start = jnp.concatenate(y0)
+        table, nodes = self._weights(), jnp.asarray([0.0, *self.tableau.c])
+        start, stages = jnp.concatenate(y0), table.shape[0]
+        # Where a stage follows from the one before alone, only the sums for the end are carried.
+        chained = not np.any(np.triu(table[:, :stages], 2))
+        before = jnp.asarray([0.0, *np.diagonal(table[:, :stages], 1)])
+        weights = jnp.asarray(table[:, stages:] if chained else table)
 
         # A k is carried to the next stage before it is added to the sums, so that it is there in
         # memory: XLA would compute it anew for each of them.
         def stage(carry: Any, i: Any) -> Any:
             sums, first, last = carry
             sums = sums + jnp.where(i > 0, weights[i - 1], 0.0)[:, None] * last
-            z = start + h * sums[i]
+            z = start + h * (before[i] * last if chained else sums[i])
             k = jnp.concatenate(terms.vf(t0 + nodes[i] * h, (z[:nq], z[nq:]), context))
             if known is not None:  # the values are known, and only followed back
                 k = moved_back(known[i], -k)
             return (sums, jnp.where(i > 0, first, k), k), k
 
-        stages, count = weights.shape
         zero = jnp.zeros_like(start)
-        begin = jnp.zeros((count, *start.shape), start.dtype), zero, zero
+        begin = jnp.zeros((weights.shape[1], *start.shape), start.dtype), zero, zero
         (sums, first, last), rates = self._loop(stage, begin, stages, args.keeps)
-        sums = sums[stages:] + weights[-1, stages:, None] * last
+        sums = (sums + weights[-1, :, None] * last)[-(table.shape[1] - stages) :]
         split = lambda x: (x[..., :nq], x[..., nq:])  # noqa: E731
         y1 = split(start + h * sums[0])
         error = split(self._error(*(h * sums[1:]))) if self.estimates_error else None
