@@ -25,6 +25,7 @@ from .problems import (
     RHO,
     STEP,
     Andrews,
+    Beam,
     FourBars,
     Gyroscope,
     Rods,
@@ -80,6 +81,17 @@ def build_rods(rods: Rods) -> tuple[Any, Any]:
     named = lambda i: "ground" if i < 0 else f"rod{i}"  # noqa: E731
     for k, (a, b, point) in enumerate(rods.joints):
         model.spherical(f"ball{k}", named(a), named(b), at=point)
+    return model.build()
+
+
+def build_beam(n: int) -> tuple[Any, Any]:
+    """A cantilever of `n` elements of two nodes."""
+    p = Beam
+    section = hx.Section(EA=p.EA, GA=p.GA, GJ=p.GJ, EI=p.EI, mass=p.mass, inertia=p.inertia)
+    model = hx.Model(gravity=(0, 0, -p.gravity))
+    end = (p.length, 0, 0)
+    model.beam("beam", (0, 0, 0), end, section=section, up=(0, 0, 1), elements=n)
+    model.fixed("root", "ground", "beam.start")
     return model.build()
 
 
@@ -172,6 +184,12 @@ def four_bars(recorder: Recorder, n: int) -> None:
         FourBars.steps,
         lambda result: FourBars.error(n, result["crank 0"].angle[-1]),
     )
+
+
+def beam(recorder: Recorder, n: int) -> None:
+    """The cantilever of `n` elements."""
+    tip = lambda result: Beam.error(result["beam.end"].position[-1])  # noqa: E731
+    per_step(recorder, GENERALIZED_ALPHA, lambda: build_beam(n), Beam.steps, tip)
 
 
 def rods(recorder: Recorder, mechanism: Rods, name: str, memory: bool = False) -> None:
@@ -331,6 +349,8 @@ WORKS: dict[str, Callable[[Recorder], None]] = {
     "n-four-bar N=400": lambda r: four_bars(r, 400),
     "net 20x20": lambda r: rods(r, net(20), GENERALIZED_ALPHA),
     "tree 500": lambda r: rods(r, tree(500), GENERALIZED_ALPHA),
+    "beam N=16": lambda r: beam(r, 16),
+    "beam N=64": lambda r: beam(r, 64),
     "first-answer/gyroscope": lambda r: fresh.answer(r, "gyroscope", error=Gyroscope.error),
     "first-answer/command-line": lambda r: fresh.command_lines(r, hx.examples.__all__),
     "many slider-cranks": lambda r: many_slider_cranks(

@@ -293,3 +293,21 @@ class FourBars:
     def error(cls, n: int, angle: float) -> float:
         """Of the first crank's angle at the end."""
         return float(abs(angle - reference(f"n-four-bar N={n}")))
+
+
+class Beam:
+    """A cantilever of 1 m, a flat of 20 x 10 mm, soft and level, that is let go under its weight.
+
+    The section's constants are given as numbers, so that all tools have the same. The error is the
+    distance [m] of its tip after `t_end` from where that of ever more elements is.
+    """
+
+    length, gravity, t_end = 1.0, 9.81, 0.2
+    steps = round(t_end / STEP)
+    EA, GA, GJ, EI = 2000.0, (653.6, 653.6), 0.0176, (1 / 60, 1 / 15)  # N, N, N m^2, N m^2 (y, z)
+    mass, inertia = 0.2, (8.333e-6, 1.667e-6, 6.667e-6)  # kg/m, kg m
+
+    @staticmethod
+    def error(tip: np.ndarray) -> float:
+        """Of the tip (x, y, z) at the end."""
+        return float(np.linalg.norm(np.asarray(tip) - reference("beam")))

@@ -99,6 +99,8 @@ def jobs() -> list[Job]:
     add("n-four-bar N=400", holonax=60, exudyn=30)
     add("net 20x20", holonax=90, exudyn=60)
     add("tree 500", holonax=60, exudyn=60)
+    for n in (16, 64):
+        add(f"beam N={n}", holonax=60, exudyn=60)
     for work in ("slider-crank accuracy", "andrews accuracy"):
         add(work, holonax=150, sundials=30, scipy_dae=60, scipy=20, exudyn=60)
     for n, ours, peers in ((10, 120, 15), (100, 120, 30), (1000, 150, 40)):
@@ -199,6 +201,9 @@ def targets() -> list[Target]:
         out.append(faster(text, f"chain N={n} accuracy", "s_to_error_1e-6", 1))
     for work in ("n-four-bar N=40", "n-four-bar N=400", "net 20x20", "tree 500"):
         out.append(faster(f"{work}, against Exudyn", work, "us_per_step", 1))
+    for n in (16, 64):
+        text = f"beam of {n} elements, against Exudyn's geometrically exact beam"
+        out.append(faster(text, f"beam N={n}", "us_per_step", 3))
     for kind in ("time", "memory"):
         for variant in (alpha, rk4):
             for n in (100, 1000, 10000):

@@ -416,7 +416,11 @@ COMPILING = {
     *("custom_rate_joint", "custom_force", "point_on_curve", "diagnose", "consistent"),
     *("floquet", "trajectory", "value_and_gradient", "ensemble", "fit", "simulate_controlled"),
     *("curves", "output", "quantity", "sampled", "sweep", "optimize", "equilibrium_path"),
-    *("campbell", "steady_rotation"),
+    *("campbell", "steady_rotation", "buckling"),
+}
+# Methods of a model that build what it describes.
+BUILDING = {
+    *("simulate", "build", "equilibrium", "equilibrium_path", "linearize", "buckling"),
 }
 # What holonax makes and nobody else.
 RECORDS = {
@@ -424,7 +428,7 @@ RECORDS = {
     *("Equilibrium", "Linearization", "Modes", "Motion", "ActuatorForces", "Convergence"),
     *("StabilityRegion", "Floquet", "Trajectory", "Vec2", "Vec3", "ModelFile", "FileError"),
     *("Ensemble", "Band", "Reduction", "Fit", "SavedResult", "Sweep", "SweepPoints", "Optimum"),
-    *("EquilibriumSensitivity", "ModeSensitivity", "OrbitSensitivity"),
+    *("EquilibriumSensitivity", "ModeSensitivity", "OrbitSensitivity", "Buckling"),
 }
 # What takes minutes where its arguments are good.
 ALWAYS_SPOILT = {"reproduce": "name", "n_four_bar": "n"}
@@ -512,7 +516,7 @@ def usual(r, p):
 
 def called(thing, place, which, args, kwargs):
     if place == "Model":
-        if thing.__name__ in ("simulate", "build", "equilibrium", "equilibrium_path", "linearize"):
+        if thing.__name__ in BUILDING:
             return thing(small(), *args, **kwargs)
         if thing.__name__ == "kinematics":
             return thing(driven(), *args, **kwargs)

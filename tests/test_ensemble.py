@@ -14,6 +14,7 @@ import pytest
 import holonax as hx
 from holonax.many import roads
 from holonax.run.status import Failure
+from sections import in_part
 from test_random_mechanisms import STRUCTURES, Draw
 
 ROUNDING = 1e-11
@@ -65,7 +66,7 @@ EQUAL = {
 }
 
 
-@pytest.mark.parametrize("name", EQUAL)
+@pytest.mark.parametrize("name", in_part(EQUAL, {"partitioning"}))
 def test_equal_steps_are_those_of_simulate(name):
     system, start = slider_crank()
     formulation, integrator = EQUAL[name]

@@ -340,7 +340,7 @@ def test_a_spring_of_no_length_is_linear_where_its_ends_meet():
     zero, one = jnp.zeros(1), jnp.ones(1)
     law = forces.SpringLaw(5.0 * one, zero, zero, zero, None)
     none = Vec3(zero, zero, zero)
-    spring = forces.SpringDamperForce(none, none, law)
+    spring = forces.SpringDamperForce(law, none, none)
     ground = Frame.ground()
 
     def pushed(x):

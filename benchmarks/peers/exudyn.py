@@ -7,6 +7,7 @@ joints. For small errors Newton's tolerance has to be tightened.
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,10 +16,15 @@ from typing import Any
 import exudyn as exu
 import numpy as np
 from exudyn.itemInterface import (
+    Force,
+    GenericJoint,
     Gravity,
     MarkerBodyMass,
     MarkerBodyRigid,
+    MarkerNodePosition,
     MarkerNodeRigid,
+    NodeRigidBodyRotVecLG,
+    ObjectBeamGeometricallyExact,
     ObjectGround,
     PrismaticJoint2D,
     RevoluteJoint2D,
@@ -38,6 +44,7 @@ from ..problems import (
     RHO,
     STEP,
     Andrews,
+    Beam,
     FourBars,
     Gyroscope,
     Rods,
@@ -445,6 +452,52 @@ def four_bars(recorder: Recorder, n: int) -> None:
         )
 
 
+def beam_model(n: int) -> Model:
+    """A cantilever of `n` geometrically exact beam elements; its weight acts at the nodes."""
+    p = Beam
+    container = exu.SystemContainer()
+    system = container.AddSystem()
+    section = exu.BeamSection()
+    section.massPerLength = p.mass
+    section.inertia = np.diag(p.inertia)
+    section.stiffnessMatrix = np.diag([p.EA, *p.GA, p.GJ, *p.EI])
+    places = np.linspace(0.0, p.length, n + 1)
+    nodes = [
+        system.AddNode(NodeRigidBodyRotVecLG(referenceCoordinates=[x, 0, 0, 0, 0, 0]))
+        for x in places
+    ]
+    for pair in itertools.pairwise(nodes):
+        system.AddObject(
+            ObjectBeamGeometricallyExact(
+                nodeNumbers=list(pair), length=p.length / n, sectionData=section
+            )
+        )
+    for node in nodes:
+        part = p.length / n * (0.5 if node in (nodes[0], nodes[-1]) else 1.0)
+        place = system.AddMarker(MarkerNodePosition(nodeNumber=node))
+        weight = [0, 0, -p.gravity * p.mass * part]
+        system.AddLoad(Force(markerNumber=place, loadVector=weight))
+    clamp = system.AddMarker(MarkerBodyRigid(bodyNumber=system.AddObject(ObjectGround())))
+    root = system.AddMarker(MarkerNodeRigid(nodeNumber=nodes[0]))
+    system.AddObject(GenericJoint(markerNumbers=[clamp, root]))
+    system.Assemble()
+    return Model(container, system, nodes)
+
+
+def beam(recorder: Recorder, n: int) -> None:
+    """Sparse, with modified and full Newton; dense too where it is small."""
+    methods = [Method(linear="EigenSparse"), Method(linear="EigenSparse", modified=False)]
+    for method in methods + [Method()] * (n <= 16):
+        measure(
+            recorder,
+            lambda: beam_model(n),
+            method,
+            STEP,
+            Beam.t_end,
+            lambda model: Beam.error(model.system.GetNodeOutput(model.parts[-1], OUTPUT.Position)),
+        )
+
+
 def first_answer(recorder: Recorder) -> None:
     """The gyroscope as free bodies on revolute joints."""
     setting = "trapezoidal rule index 2, modified Newton, dt=0.001"
@@ -461,6 +514,8 @@ WORKS: dict[str, Callable[[Recorder], None]] = {
     "n-four-bar N=400": lambda r: four_bars(r, 400),
     "net 20x20": lambda r: per_step_rods(r, net(20)),
     "tree 500": lambda r: per_step_rods(r, tree(500)),
+    "beam N=16": lambda r: beam(r, 16),
+    "beam N=64": lambda r: beam(r, 64),
     "first-answer/gyroscope": first_answer,
 }
 for _n in (10, 100, 1000):

@@ -91,6 +91,7 @@ from .system.signals import Pulse, Step, Table
 if TYPE_CHECKING:
     from . import analysis, examples, io, many, papers, study, view
     from .analysis import (
+        Buckling,
         Campbell,
         Equilibrium,
         EquilibriumPath,
@@ -98,6 +99,7 @@ if TYPE_CHECKING:
         Floquet,
         Linearization,
         Optimum,
+        buckling,
         campbell,
         equilibrium,
         equilibrium_path,
@@ -119,6 +121,8 @@ if TYPE_CHECKING:
 # Imported when first asked for: a simulation needs none of them, and pays for none.
 _MODULES = ("analysis", "examples", "io", "many", "papers", "study", "view")
 _FROM = {
+    "Buckling": "analysis",
+    "buckling": "analysis",
     "Campbell": "analysis",
     "campbell": "analysis",
     "steady_rotation": "analysis",
@@ -162,6 +166,7 @@ __all__ = [
     "BDF",
     "Baumgarte",
     "Body",
+    "Buckling",
     "ConstraintError",
     "Controller",
     "Campbell",
@@ -242,6 +247,7 @@ __all__ = [
     "analysis",
     "animate",
     "box",
+    "buckling",
     "campbell",
     "composite",
     "consistent",

@@ -1,5 +1,6 @@
 """Other questions to the same model: rest, prescribed motion, the forces behind it, vibration."""
 
+from .buckling import Buckling, buckling
 from .campbell import Campbell, campbell, steady_rotation
 from .equilibrium import Equilibrium, equilibrium
 from .equilibrium_path import equilibrium_path
@@ -16,6 +17,7 @@ from .sensitivity import EquilibriumSensitivity, ModeSensitivity
 
 __all__ = [
     "ActuatorForces",
+    "Buckling",
     "Campbell",
     "CriticalPoint",
     "Equilibrium",
@@ -29,6 +31,7 @@ __all__ = [
     "Motion",
     "Optimum",
     "OrbitSensitivity",
+    "buckling",
     "campbell",
     "equilibrium",
     "equilibrium_path",

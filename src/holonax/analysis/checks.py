@@ -9,12 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from .._arguments import names
 from .._config import refuse_after_fork
-from .._messages import listed, shown
+from .._messages import listed, shown, unknown_name
 from ..start.consistent import Start, check_start, consistent
 from ..start.diagnosis import DENSE_LIMIT
 from ..system.base import Array, System, check_system
 from ..system.mechanism import Mechanism
+from ..system.scaled_loads import load_names
 
 
 def is_traced(tree: Any) -> bool:
@@ -61,6 +63,30 @@ def known_rank(owner: str, start: Start, remedy: str) -> int:
             f"{DENSE_LIMIT} that dense algebra takes. {remedy}"
         )
     return start.diagnosis.rank
+
+
+def chosen_loads(owner: str, system: Mechanism, loads: Any) -> tuple[str, ...]:
+    """The names of loads that a factor multiplies, each once."""
+    chosen = names(owner, "loads", loads)
+    known = load_names(system)
+    if not chosen:
+        raise ValueError(
+            f"{owner}: loads is empty. Give the names of the forces that the load factor "
+            f"multiplies; there are {listed(known) or 'none'}."
+        )
+    for name in chosen:
+        if name not in known:
+            raise ValueError(unknown_name(owner, "load", name, known))
+    return tuple(dict.fromkeys(chosen))
+
+
+def usual_length(system: Mechanism, q: np.ndarray) -> tuple[np.ndarray, float]:
+    """(which coordinates of v are lengths, the size of the mechanism [m])."""
+    sizes = system.typical_sizes(q)
+    lengths = np.array([unit == "m" for unit in system.increment_units(sizes.size)])
+    usual = float(np.max(sizes[lengths], initial=0.0))
+    extent = lambda: np.asarray(system.extent(jnp.asarray(q)))[lengths]  # noqa: E731
+    return lengths, usual or float(np.max(extent(), initial=0.0)) or 1.0
 
 
 def unit(system: System, name: str) -> str:

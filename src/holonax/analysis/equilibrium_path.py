@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from .._arguments import checked_call, names
-from .._messages import listed, unknown_name
+from .._arguments import checked_call
+from .._messages import listed
 from .._numbers import count, finite_number
 from ..start.consistent import constraint_rows
 from ..system.base import System
 from ..system.mechanism import Mechanism
 from ..system.reaction_forces import refuse_reaction_forces
-from ..system.scaled_loads import load_names, scaled
+from ..system.scaled_loads import scaled
 from .arc_length import PathMetric, PathPoint, Wanted, increment
-from .checks import as_start, check_system, is_traced, known_rank
+from .checks import as_start, check_system, chosen_loads, is_traced, known_rank, usual_length
 from .equilibrium import Equilibrium, equilibrium, neutral_stiffness
 from .load_path import CriticalPoint, EquilibriumPath
 from .load_steps import State
@@ -78,7 +78,7 @@ def equilibrium_path(
             f"hx.Model; this is a {type(system).__name__}."
         )
     refuse_reaction_forces("equilibrium_path", system)
-    chosen = _checked_loads(system, loads)
+    chosen = chosen_loads("equilibrium_path", system, loads)
     until = finite_number("equilibrium_path", "until", until)
     if until == 0:
         raise ValueError(
@@ -107,20 +107,6 @@ def equilibrium_path(
         system = system.with_redundant_constraints()
     time = float(begun.t if t is None else t)
     return _Follower(system, chosen, time, rank, np.asarray(begun.q), asked).followed()
-
-
-def _checked_loads(system: Mechanism, loads: Any) -> tuple[str, ...]:
-    chosen = names("equilibrium_path", "loads", loads)
-    known = load_names(system)
-    if not chosen:
-        raise ValueError(
-            "equilibrium_path: loads is empty. Give the names of the forces that the load factor "
-            f"multiplies; there are {listed(known) or 'none'}."
-        )
-    for name in chosen:
-        if name not in known:
-            raise ValueError(unknown_name("equilibrium_path", "load", name, known))
-    return tuple(dict.fromkeys(chosen))
 
 
 class _Asked(NamedTuple):
@@ -160,14 +146,7 @@ class _Follower:
         asked: _Asked,
     ):
         self.system, self.loads, self.t, self.rank, self.asked = system, loads, t, rank, asked
-        sizes = system.typical_sizes(q)
-        lengths = np.array([unit == "m" for unit in system.increment_units(sizes.size)])
-        usual = float(np.max(sizes[lengths], initial=0.0))
-        usual = (
-            usual
-            or float(np.max(np.asarray(system.extent(jnp.asarray(q)))[lengths], initial=0.0))
-            or 1.0
-        )
+        lengths, usual = usual_length(system, q)
         size = np.where(lengths, usual, 1.0)
         bodies = system.bodies.n
         self.metric = PathMetric(jnp.asarray(1 / (bodies * size**2)), jnp.asarray(asked.until**-2))

@@ -121,9 +121,7 @@ class Modes(eqx.Module):
 
     def shape(self, name: str) -> Array:
         """The entries of all shapes for one coordinate, such as ``"crank.angle"``."""
-        if name not in self.names:
-            raise KeyError(f"There is no coordinate {shown(name)}; there are {listed(self.names)}.")
-        return self.shapes[self.names.index(name)]
+        return named_shape(self.names, self.shapes, name)
 
     def __len__(self) -> int:
         return int(self.eigenvalues.shape[0])
@@ -154,6 +152,13 @@ class Modes(eqx.Module):
         if unstable.any():
             lines.append(f"  unstable: {int(unstable.sum())} of {len(self)} modes grow")
         return "\n".join(lines)
+
+
+def named_shape(names: tuple[str, ...], shapes: Any, name: str) -> Any:
+    """The row of `shapes` that belongs to one coordinate."""
+    if name not in names:
+        raise KeyError(f"There is no coordinate {shown(name)}; there are {listed(names)}.")
+    return shapes[names.index(name)]
 
 
 def _whole(x: float) -> float:

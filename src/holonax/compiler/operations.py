@@ -160,6 +160,8 @@ def blocks_in(node: Node) -> list[Block]:
         return [node.data.condition, node.data.body]
     if node.op == "switch":
         return node.data.blocks
+    if node.op == "strips":
+        return [node.data.block]
     return [node.data.body] if node.op == "for" else []
 
 

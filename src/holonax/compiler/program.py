@@ -51,8 +51,8 @@ def written(closed: Any) -> tuple[str, Layout]:
         LoopEmitter(made.main, made.buffers, *sizes) if wide else Emitter(made.buffers, *sizes)
     )
     emitter.block(made.main)
-    text = emitter.text()
-    return text, Layout(made.inputs, made.outputs, emitter.scratch, made.operations, wide)
+    text, rows = emitter.text(), bool(low.rows.widths)
+    return text, Layout(made.inputs, made.outputs, emitter.scratch, made.operations, wide, rows)
 
 
 def written_in_lanes(

@@ -100,33 +100,34 @@ class StateSpaceFormulation(OdeFormulation):
         chart = context.carry
         if chart is None:  # asked for outside of a run
             chart = self.carry(context, t, state, None)
-        q = self._positions(system, chart, system.normalize(q), t)
+        q = _positions(system, chart, system.normalize(q), t, self.tolerance)
         if chart.complement.shape[1] == 0:
             return q, v
         factor = chart.factor(system.jacobian(q, t))
         return q, v - chart.solve(factor, system.constraint_rate(q, v, t))
 
-    def _positions(self, system: System, chart: Chart, q: Array, t: Array) -> Array:
-        rows = system.constraint(q, t).shape[0]
-        if rows == 0:
-            return q
-        C, none = chart.complement[:, :rows], jnp.zeros(chart.complement.shape[0])
 
-        def residual(eta: Array) -> Array:
-            return system.constraint(system.retract(q, C @ eta), t)
+@eqx.filter_jit  # a step asks for it in several places: traced once
+def _positions(system: System, chart: Chart, q: Array, t: Array, tolerance: Array) -> Array:
+    """The position that the chart leads to from q; NaN where it is not found."""
+    rows = system.constraint(q, t).shape[0]
+    if rows == 0:
+        return q
+    C, none = chart.complement[:, :rows], jnp.zeros(chart.complement.shape[0])
 
-        def solve(_: Any, start: Array) -> tuple[Array, Array]:
-            return chart.dependent(system, t, q, none, start, self.tolerance)
+    def residual(eta: Array) -> Array:
+        return system.constraint(system.retract(q, C @ eta), t)
 
-        def tangent_solve(linear: Any, y: Array) -> Array:
-            matrix = jacobian(linear, jnp.zeros_like(y))
-            return lu_solve(lu(chart.matrix(matrix)), chart.mask(y))
+    def solve(_: Any, start: Array) -> tuple[Array, Array]:
+        return chart.dependent(system, t, q, none, start, tolerance)
 
-        # Derivatives come from the implicit function theorem, not from the iteration.
-        eta, distance = lax.custom_root(
-            residual, jnp.zeros(rows), solve, tangent_solve, has_aux=True
-        )
-        return jnp.where(distance <= self.tolerance, system.retract(q, C @ eta), jnp.nan)
+    def tangent_solve(linear: Any, y: Array) -> Array:
+        matrix = jacobian(linear, jnp.zeros_like(y))
+        return lu_solve(lu(chart.matrix(matrix)), chart.mask(y))
+
+    # Derivatives come from the implicit function theorem, not from the iteration.
+    eta, distance = lax.custom_root(residual, jnp.zeros(rows), solve, tangent_solve, has_aux=True)
+    return jnp.where(distance <= tolerance, system.retract(q, C @ eta), jnp.nan)
 
 
 def pivots(

@@ -85,32 +85,28 @@ class RungeKutta(Integrator):
     ) -> Any:
         h, nq, known = t1 - t0, y0[0].shape[0], args.known
         context = args._replace(known=None)
-        table, nodes = self._weights(), jnp.asarray([0.0, *self.tableau.c])
-        start, stages = jnp.concatenate(y0), table.shape[0]
-        # Where a stage follows from the one before alone, only the sums for the end are carried.
-        chained = not np.any(np.triu(table[:, :stages], 2))
-        before = jnp.asarray([0.0, *np.diagonal(table[:, :stages], 1)])
-        weights = jnp.asarray(table[:, stages:] if chained else table)
+        weights, nodes = jnp.asarray(self._weights()), jnp.asarray([0.0, *self.tableau.c])
+        start = jnp.concatenate(y0)
 
-        # A k is carried to the next stage before it is added to the sums, so that it is there in
-        # memory: XLA would compute it anew for each of them.
-        def stage(carry: Any, i: Any) -> Any:
-            sums, first, last = carry
-            sums = sums + jnp.where(i > 0, weights[i - 1], 0.0)[:, None] * last
-            z = start + h * (before[i] * last if chained else sums[i])
+        stages, count = weights.shape
+
+        def total(ks: Any, i: Any) -> Any:
+            return sum((weights[j, i] * ks[j] for j in range(1, stages)), weights[0, i] * ks[0])
+
+        def stage(ks: Any, i: Any) -> Any:
+            z = start + h * total(ks, i)
             k = jnp.concatenate(terms.vf(t0 + nodes[i] * h, (z[:nq], z[nq:]), context))
             if known is not None:  # the values are known, and only followed back
                 k = moved_back(known[i], -k)
-            return (sums, jnp.where(i > 0, first, k), k), k
+            return ks.at[i].set(k), k
 
-        zero = jnp.zeros_like(start)
-        begin = jnp.zeros((weights.shape[1], *start.shape), start.dtype), zero, zero
-        (sums, first, last), rates = self._loop(stage, begin, stages, args.keeps)
-        sums = (sums + weights[-1, :, None] * last)[-(table.shape[1] - stages) :]
+        begin = jnp.zeros((stages, *start.shape), start.dtype)
+        ks, rates = self._loop(stage, begin, stages, args.keeps)
+        sums = [h * total(ks, i) for i in range(stages, count)]
         split = lambda x: (x[..., :nq], x[..., nq:])  # noqa: E731
-        y1 = split(start + h * sums[0])
-        error = split(self._error(*(h * sums[1:]))) if self.estimates_error else None
-        dense = {"y0": y0, "y1": y1, "k": split(h * jnp.stack([first, last]))}
+        y1 = split(start + sums[0])
+        error = split(self._error(*sums[1:])) if self.estimates_error else None
+        dense = {"y0": y0, "y1": y1, "k": split(h * ks[jnp.array([0, -1])])}
         if args.keeps:
             dense["solution"] = rates
         return y1, error, dense, None, True

@@ -20,6 +20,8 @@ from .known import Solution, held, moved_back
 _SLOW = 0.3
 # A bound for the change after a change of one of scaled unknowns, relative to its square.
 _CURVATURE = 10.0
+# How many units in the last place of the configuration its increments can be found to.
+_ROUNDING = 4
 
 
 class NewtonCounts(NamedTuple):
@@ -100,6 +102,7 @@ def newton(
     auxiliary: bool = False,
     differentiable: bool = True,
     known: Solution | None = None,
+    size: Any = None,
 ) -> tuple[Any, Array, NewtonCounts, Array]:
     """Solve residual(x) = 0 from `start`, pytrees of equal total size.
 
@@ -112,7 +115,8 @@ def newton(
     well. What will not be differentiated is traced in half the time. `linear` solves the linear
     equations, a dense matrix where it is None. With `dependent` constraints the last block, the
     multipliers, are the smallest that solve them. `auxiliary` says that nobody asks for the last
-    block, whose changes then do not count. Of a solution that is `known` only the derivative is
+    block, whose changes then do not count. Scaled unknowns are increments of a configuration: of
+    one that is given to be of a `size` they are found to its rounding at most. Of a solution that is `known` only the derivative is
     found. Returns (x, converged, counts, condition), the
     condition number of the last matrix being zero unless `scaling` asks for it.
     """
@@ -127,16 +131,19 @@ def newton(
     most = 4 * max_iterations if kept else max_iterations
     rows, columns = _expanded(scaling, sizes)
     enough, small = (tolerance, 1e-6) if scaling is None else (1e-2 * tolerance, 1e-8)
+    if scaling is not None and size is not None:
+        enough = jnp.maximum(enough, _ROUNDING * jnp.finfo(flat.dtype).eps * size)
 
     def dense(x: Array) -> Any:
-        """The factor of the scaled matrix, and the matrix itself."""
-        matrix = jacobian(equations, x)
+        """The factor of the scaled matrix, the matrix itself, and the value of the equations."""
+        matrix, value = jacobian(lambda y: (equations(y),) * 2, x, has_aux=True)
         if scaling is not None:
             matrix = _augmented(rows[:, None] * matrix * columns, scaling, sizes)
-        return DependentFactor.of(matrix, sizes[-1]) if dependent else lu(matrix), matrix
+        factor = DependentFactor.of(matrix, sizes[-1]) if dependent else lu(matrix)
+        return factor, matrix, value
 
     def prepared(x: Array) -> Any:
-        return dense(x) if linear is None else (linear.prepare(unravel(x)), None)
+        return dense(x) if linear is None else (linear.prepare(unravel(x)), None, None)
 
     def change_of(factor: Any, matrix: Array, value: Array) -> Array:
         """What takes a value away, by the dense matrix, in scaled unknowns."""
@@ -144,10 +151,10 @@ def newton(
             value = _augmented_value(rows * value, matrix, scaling, sizes)
         return factor.solve(value) if dependent else lu_solve(factor, value)
 
-    def correction(factor: Any, matrix: Any, x: Array) -> Array:
+    def correction(factor: Any, matrix: Any, x: Array, value: Array | None) -> Array:
         if linear is not None:
             return ravel_pytree(linear.solve(factor, residual(unravel(x))))[0]
-        change = change_of(factor, matrix, equations(x))
+        change = change_of(factor, matrix, equations(x) if value is None else value)
         if dependent:
             change = change + factor.idle(x / columns)
         return change if scaling is None else columns * change
@@ -167,8 +174,10 @@ def newton(
         return inner, jnp.maximum(inner, changes[-1])
 
     def solve(x: Array) -> tuple[Array, Any]:
-        def iterate(factor: Any, matrix: Any, now: _Iterate) -> _Iterate:
-            step = correction(factor, matrix, now.x)
+        def iterate(
+            factor: Any, matrix: Any, now: _Iterate, value: Array | None = None
+        ) -> _Iterate:
+            step = correction(factor, matrix, now.x, value)
             new = now.x - step
             # scaled unknowns are displacements, whose rounding is that of the configuration
             inner, change = relative(step / columns, new / columns)
@@ -196,10 +205,10 @@ def newton(
 
         def body(now: _Iterate) -> _Iterate:
             """What is done with one factor: one iteration, or all while they converge well."""
-            factor, matrix = prepared(now.x)
+            factor, matrix, value = prepared(now.x)
             now = now._replace(factorizations=now.factorizations + 1)
             if not kept:
-                return iterate(factor, matrix, now)
+                return iterate(factor, matrix, now, value)
             now = now._replace(rate=jnp.zeros_like(now.rate))
             return jax.lax.while_loop(good, lambda x: iterate(factor, matrix, x), now)
 
@@ -217,7 +226,7 @@ def newton(
         if linear is not None and linear.tangent is not None:
             factor = held(linear.prepare, unravel(x))
             return ravel_pytree(linear.tangent(factor, value))[0]
-        factor, matrix = held(dense, x)
+        factor, matrix, _ = held(dense, x)
         change = change_of(factor, matrix, ravel_pytree(value)[0])
         return change if scaling is None else columns * change
 
@@ -235,7 +244,7 @@ def newton(
     done, *counts = jax.lax.stop_gradient((done > 0.5, *(n.astype(int) for n in counts)))
     condition = jnp.zeros(())
     if scaling is not None and scaling.condition:
-        factor, matrix = prepared(x)
+        factor, matrix, _ = prepared(x)
         condition = _condition(factor, matrix, sizes)
     return unravel(x), done, NewtonCounts(*counts), condition
 

@@ -12,7 +12,6 @@ but the speed of the iteration depends on that matrix.
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -173,7 +172,7 @@ class RadauIIA(ImplicitStep):
         equations = _Stages(args, t0, h, y0, *self._tableau())
         start = equations.start(*self._guess(past, y0, h))
         x, solved, counts, condition = self._solve(
-            equations.residual, start, args, equations.scaling, equations.linear
+            equations.residual, start, args, equations.scaling, equations.linear, y0.q
         )
         q, _, u, v, a, z = equations.states(x)
         y1 = FullState(args.system.normalize(q[-1]), v[-1], a[-1], z[-1], condition)
@@ -325,9 +324,11 @@ class _Stages(NamedTuple):
     def _structured(self) -> bool:
         return self.explicit and self._one(self.h).solver is not None
 
-    def _prepared(self, at: Any, p: Any) -> Any:
+    def _prepared(self, at: Any) -> Any:
+        """The factor for a given p, at a reference state; its derivatives are found once."""
         t, q, d, v, a, k, z = at
-        return self._one(p).prepare((q, v, t, a, z), d, k)
+        slopes = self._one(self.h).slopes((q, v, t, a, z), d, k)
+        return lambda p: self._one(p).factor(slopes, d, k)
 
     def _solved(self, factor: Any, p: Any, *value: Any) -> Any:
         """Changes of the increment and of z."""
@@ -337,10 +338,9 @@ class _Stages(NamedTuple):
         """The factors of all components at the reference state, and what they are made of."""
         at = self._reference(x)
         found = []
-        slopes = None if self._structured else self._slopes(at)
+        prepare = self._prepared(at) if self._structured else self._slopes(at).factor
         for part in components(self.A):
             p = self._p(part)
-            prepare = partial(self._prepared, at) if slopes is None else slopes.factor
             found.append((prepare if part.is_real else in_pairs(prepare))(p))
         return found
 
@@ -423,7 +423,7 @@ class _Stages(NamedTuple):
         value = self._equations(self.t0, y0.q, v, u, a, z)
         at = self._reference(x)
         if self._structured:
-            d, change = self._solved(self._prepared(at, p), p, *value)
+            d, change = self._solved(self._prepared(at)(p), p, *value)
         else:
             d, change = _Slopes.solve(self._slopes(at).factor(p), p, *value)
         q, u = system.retract(y0.q, -d), system.increment_rate(-d, k - d / p)

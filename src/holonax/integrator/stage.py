@@ -70,10 +70,23 @@ class StepEquations(NamedTuple):
         still: bool = False,
     ) -> Any:
         """The factor at (q, v, t, a, z), the increment `turn` from the beginning."""
-        q, v, t, a, z = at
-        rows = self._rows(q, v, t)[0]
         weights = StepWeights(self.reach, self.ratio, turn, rate, end, still)
-        return self.solver.prepare(StepPoint(q, v, t, a, z[:rows]), weights)
+        return self.solver.prepare(self._point(at), weights)
+
+    def slopes(self, at: tuple[Array, Array, Array, Array, Array], turn: Array, rate: Array) -> Any:
+        """What the factor is made of that neither reach nor ratio change."""
+        return self.solver.slopes(self._point(at), self._weights(turn, rate))
+
+    def factor(self, slopes: Any, turn: Array, rate: Array) -> Any:
+        """The factor, from the slopes at the same point."""
+        return self.solver.factor(slopes, self._weights(turn, rate))
+
+    def _weights(self, turn: Array, rate: Array) -> StepWeights:
+        return StepWeights(self.reach, self.ratio, turn, rate)
+
+    def _point(self, at: tuple[Array, Array, Array, Array, Array]) -> StepPoint:
+        q, v, t, a, z = at
+        return StepPoint(q, v, t, a, z[: self._rows(q, v, t)[0]])
 
     def _rows(self, q: Array, v: Array, t: Array) -> tuple[int, int]:
         """How many constraint rows there are, and how many of them are holonomic."""

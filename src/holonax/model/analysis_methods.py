@@ -15,7 +15,7 @@ from .._arguments import check_options, names
 from ..system.mechanism import Mechanism
 
 if TYPE_CHECKING:
-    from .. import Equilibrium, EquilibriumPath, Linearization, Result, Start
+    from .. import Buckling, Equilibrium, EquilibriumPath, Linearization, Result, Start
 
 Solver = Literal["auto", "dense", "block"]
 
@@ -135,6 +135,22 @@ class AnalysisMethods:
         system, start = self.build(t=t, hold=hold)
         options = {"until": until, "limits": limits, "points": points, "largest": largest}
         return equilibrium_path(system, start, loads, **options)
+
+    def buckling(
+        self: _Buildable,
+        loads: str | Sequence[str],
+        *,
+        about: float = 0.0,
+        modes: int = 4,
+        t: float = 0.0,
+        hold: Sequence[str] = (),
+    ) -> Buckling:
+        """The factors of `loads` at which it buckles, by its stiffness linearised about a state
+        with `about` times these loads; see `holonax.buckling`."""
+        from .. import buckling
+
+        system, start = self.build(t=t, hold=hold)
+        return buckling(system, start, loads, about=about, modes=modes)
 
     def kinematics(
         self: _Buildable,

@@ -69,7 +69,7 @@ class SpringDamper(PointPair, ForceItem):
             x="length",
             parameters=self.parameters,
         )
-        element = forces.SpringDamperForce(there.arm(0, p), there.arm(1, q), law)
+        element = forces.SpringDamperForce(law, there.arm(0, p), there.arm(1, q))
         return there.attached([element], point=q, point_a=p)
 
 
@@ -139,7 +139,7 @@ class TorsionSpring(OnJoint, ForceItem):
         if ta is None or tb is None:
             return there.attached([forces.PlanarTorsionSpring(law)])
         e1, e2, n, f1 = (there.components(x) for x in (*ta.T, tb[:, 0]))
-        element = forces.TorsionSpringForce(e1, e2, n, f1, law)
+        element = forces.TorsionSpringForce(law, e1, e2, n, f1)
         return there.attached([element], axes=ta, axes_b=tb)
 
 

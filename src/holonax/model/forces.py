@@ -7,7 +7,9 @@ wrenches agree exactly, so that energy can be accounted for to round-off.
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 import equinox as eqx
@@ -64,17 +66,40 @@ class SpringLaw(eqx.Module):
             total = total + jax.vmap(self.actuator, mapped)(t, x, speed, *own)
         return total
 
+    def loaded(self, more: Scalar) -> SpringLaw:
+        """The law with a constant added to its force."""
+        return replace(self, load=self.load + more)
+
     def energy(self, x: Scalar) -> Scalar:
         """k (x - rest)^2 / 2 [J]."""
         return 0.5 * self.stiffness * (x - self.rest) ** 2
 
 
-class SpringDamperForce(Force):
+class SpringForce(Force):
+    """What a law says of one length or angle."""
+
+    law: SpringLaw
+
+    @abc.abstractmethod
+    def stretch(self, a: AnyFrame, b: AnyFrame) -> Scalar:
+        """The length or angle of the law."""
+
+    def inner_loads(self, a: AnyFrame, b: AnyFrame, *, t: Any) -> list[Any]:
+        x = self.stretch(a, b)
+        return [self.law.force(t, x, 0.0 * x)]
+
+    def preloaded(self, loads: list[Any]) -> Force:
+        return replace(self, law=self.law.loaded(loads[0]))
+
+    def potential(self, a: AnyFrame, b: AnyFrame) -> Any:
+        return self.law.energy(self.stretch(a, b))
+
+
+class SpringDamperForce(SpringForce):
     """Translational spring-damper-actuator along the line from p to q (TSDA)."""
 
     p: Vector
     q: Vector
-    law: SpringLaw
 
     def wrenches(self, a: AnyFrame, b: AnyFrame, *, t: Any) -> list[Wrench]:
         d = b.point(self.q) - a.point(self.p)
@@ -85,24 +110,22 @@ class SpringDamperForce(Force):
         push = unit * self.law.force_at_zero(t, length, speed) - d * self.law.stiffness
         return [a.load(-push, self.p), b.load(push, self.q)]
 
-    def potential(self, a: AnyFrame, b: AnyFrame) -> Any:
-        return self.law.energy(length_of(b.point(self.q) - a.point(self.p)))
+    def stretch(self, a: AnyFrame, b: AnyFrame) -> Scalar:
+        return length_of(b.point(self.q) - a.point(self.p))
 
 
-class PlanarTorsionSpring(Force):
+class PlanarTorsionSpring(SpringForce):
     """Rotational spring-damper-actuator between two planar bodies (RSDA)."""
-
-    law: SpringLaw
 
     def wrenches(self, a: PlanarFrame, b: PlanarFrame, *, t: Any) -> list[Wrench]:
         torque = self.law.force(t, b.angle - a.angle, b.w - a.w)
         return [a.couple(-torque), b.couple(torque)]
 
-    def potential(self, a: PlanarFrame, b: PlanarFrame) -> Any:
-        return self.law.energy(b.angle - a.angle)
+    def stretch(self, a: PlanarFrame, b: PlanarFrame) -> Scalar:
+        return b.angle - a.angle
 
 
-class TorsionSpringForce(Force):
+class TorsionSpringForce(SpringForce):
     """Rotational spring-damper-actuator about an axis of the first body (RSDA).
 
     `e1, e2, n` is a triad of the first body, n along the axis; `f1` a direction of the second that
@@ -113,7 +136,6 @@ class TorsionSpringForce(Force):
     e2: Vec3
     n: Vec3
     f1: Vec3
-    law: SpringLaw
 
     def _components(self, a: Frame, b: Frame) -> tuple[Scalar, Scalar, Scalar]:
         f = a.A.T @ (b.A @ self.f1)
@@ -127,9 +149,9 @@ class TorsionSpringForce(Force):
         torque = axis * self.law.force(t, jnp.arctan2(y, x), speed)
         return [a.couple(-torque), b.couple(torque)]
 
-    def potential(self, a: Frame, b: Frame) -> Any:
+    def stretch(self, a: Frame, b: Frame) -> Scalar:
         x, y, _ = self._components(a, b)
-        return self.law.energy(jnp.arctan2(y, x))
+        return jnp.arctan2(y, x)
 
 
 # -- bushings --------------------------------------------------------------------------------

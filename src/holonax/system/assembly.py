@@ -177,9 +177,9 @@ class BodySet(eqx.Module):
             states=self.states,
         )
 
-    def having(self, **groups: tuple[Group, ...]) -> BodySet:
-        """The same bodies with other `joints` or `forces`; for evaluation only."""
-        return replace(self, **groups)
+    def having(self, **parts: tuple[Any, ...]) -> BodySet:
+        """The same bodies with other `joints`, `forces` or `gravity`; for evaluation only."""
+        return replace(self, **parts)
 
     # -- state -------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -128,6 +129,12 @@ class BeamElement(Force):
     def elastic_force(self, *nodes: Any) -> Components:
         """The section forces of the strains alone."""
         return self.loads(self.strain(*nodes))
+
+    def inner_loads(self, *nodes: Any, **_: Any) -> Components:
+        return self.elastic_force(*nodes)
+
+    def preloaded(self, loads: Components) -> BeamElement:
+        return replace(self, preload=loads)
 
     def section_force(self, *nodes: Any) -> Components:
         """Normal and shear forces, torsional and bending moments of the sections [N, N m]."""

@@ -7,6 +7,7 @@ The nodes are frames like those of beams; nothing turns them, unless a joint doe
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import jax
@@ -25,6 +26,7 @@ class CableElement(Force):
     length: Scalar
     EA: Scalar
     damping: Scalar | None
+    preload: Scalar | None = None  # added to the tension of what is taut
     order: ClassVar[int] = 1
 
     def _stretched(self, a: Any, b: Any) -> tuple[Any, Vec3]:
@@ -42,10 +44,20 @@ class CableElement(Force):
         """(N, direction from a to b); zero where it is slack."""
         strain, along = self._stretched(a, b)
         load = self.EA * strain
+        if self.preload is not None:
+            load = load + self.preload
         if self.damping is not None:
             load = load + self.EA * self.damping * (b.v - a.v).dot(along) / self.length
-        xp = namespace(load)
-        return xp.where((strain > 0) & (load > 0), load, 0.0), along
+        taut = strain > 0
+        if self.preload is None:
+            taut = taut & (load > 0)
+        return namespace(load).where(taut, load, 0.0), along
+
+    def inner_loads(self, a: Any, b: Any, **_: Any) -> list[Any]:
+        return [self.tension(a, b)[0]]
+
+    def preloaded(self, loads: list[Any]) -> CableElement:
+        return replace(self, preload=loads[0])
 
     def wrenches(self, a: Any, b: Any, *, t: Any) -> list[tuple[Vec3, Vec3]]:
         load, along = self.tension(a, b)

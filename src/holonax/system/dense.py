@@ -116,16 +116,54 @@ class DenseBlocks(NamedTuple):
         return jnp.concatenate([jnp.concatenate([K, B], axis=1), jnp.concatenate([C, D], axis=1)])
 
 
+class DenseSlopes(NamedTuple):
+    """What dense blocks are made of before they are weighted by the step: M, F_v and F_x (None
+    where forces stay), G, and the rows of constraints. Those of velocity level are `speed` by s and
+    `drift` by y; those of acceleration level have a part `pull` by s that grows with the step.
+    `place` are rows of position level, by y, in place of the first ones, and `positions` those that
+    have multipliers of their own."""
+
+    inertia: Array
+    damping: Array
+    stiffness: Array | None
+    gradients: Array
+    speed: Array
+    drift: Array | None = None
+    pull: Array | None = None
+    place: Array | None = None
+    positions: Array | None = None
+
+    def blocks(self, weights: StepWeights) -> DenseBlocks:
+        """The blocks of a step of this reach and ratio."""
+        reach, ratio, G = weights.reach, weights.ratio, self.gradients
+        inertia = self.inertia + reach * ratio * self.damping
+        stiffness = jnp.zeros_like(self.damping)
+        if self.stiffness is not None:
+            stiffness = reach * self.stiffness
+        rows = self.speed
+        if self.pull is not None:
+            rows = rows + reach * ratio * self.pull + reach * self.drift
+        elif self.drift is not None:
+            rows = rows + self.drift / ratio
+        if self.place is not None:
+            rows = jnp.concatenate([self.place, rows[len(self.place) :]])
+        return DenseBlocks(inertia, stiffness, None, G, G, rows, self.positions, self.speed)
+
+
 class FunctionSolver(StepSolver):
-    """Steps on generalized coordinates: `blocks(at, weights)` are dense. Coordinates are eliminated
-    first, then multipliers, without row exchanges; with `augment`, that many times B C, scaled by
-    the size of K, is added to K, and as much to the right-hand side."""
+    """Steps on generalized coordinates, all matrices dense: `slopes(at, weights)` are those before
+    they are weighted by the step. Coordinates are eliminated first, then multipliers, without row
+    exchanges; with `augment`, that many times B C, scaled by the size of K, is added to K, and as
+    much to the right-hand side."""
 
-    def __init__(self, blocks: Callable[[StepPoint, StepWeights], DenseBlocks], augment: Any):
-        self._blocks, self._augment = blocks, augment
+    def __init__(self, slopes: Callable[[StepPoint, StepWeights], DenseSlopes], augment: Any):
+        self._slopes, self._augment = slopes, augment
 
-    def prepare(self, at: StepPoint, weights: StepWeights) -> Any:
-        K, B, C, D = optimization_barrier(self._blocks(at, weights).parts())
+    def slopes(self, at: StepPoint, weights: StepWeights) -> DenseSlopes:
+        return self._slopes(at, weights)
+
+    def factor(self, slopes: DenseSlopes, weights: StepWeights) -> Any:
+        K, B, C, D = optimization_barrier(slopes.blocks(weights).parts())
         pull, own = 0.0, K
         if self._augment is not None:
             pull = self._augment * jnp.mean(jnp.abs(jnp.diagonal(K)))

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._numbers import as_array
+from ..linalg import derivative, linearized
 
 FEW = 32  # groups of at most this many elements are differentiated with compact programs
 
@@ -154,6 +155,15 @@ class Force(Element):
         of elements that know them and that do not depend on velocities; else None."""
         return None
 
+    def inner_loads(self, *frames: Any, **_: Any) -> list[Any] | None:
+        """inner_loads(*frames, t=): the forces within a deformed element, at rest: of a spring, a
+        cable, a beam's sections; None for others."""
+        return None
+
+    def preloaded(self, loads: list[Any]) -> Force:
+        """The element with these constants added to its `inner_loads`."""
+        raise NotImplementedError
+
 
 def components(value: Any, n: int) -> list[Any]:
     """The scalar components of a residual, each broadcast over the `n` elements of its group."""
@@ -224,7 +234,7 @@ class Group(eqx.Module):
         poses = [frame.pose for frame in frames]
         rates = [frame.pose_rate for frame in frames]
         t = jnp.asarray(t, dtype=float)
-        return jax.jvp(at, (poses, t), (rates, jnp.ones_like(t)))[1]
+        return derivative(at, (poses, t), (rates, jnp.ones_like(t)))
 
     def jacobian(self, frames: Sequence[Any], t: Any) -> list[Any]:
         """Local Jacobian blocks, for each node an array (rows, dof, elements)."""
@@ -252,7 +262,7 @@ class Group(eqx.Module):
         def value(moved: Sequence[Any]) -> Any:
             at = [frame.pose for frame in moved], [frame.rates for frame in moved], t
             along = [frame.pose_rate for frame in moved], list(accelerations), jnp.ones_like(t)
-            return jnp.stack(jax.jvp(rate, at, along)[1])
+            return jnp.stack(derivative(rate, at, along))
 
         by_pose, by_velocity = (
             [self._columns(value, frames, node, pose=pose) for node in range(len(frames))]
@@ -293,11 +303,11 @@ class Group(eqx.Module):
             moved = frame.with_pose(x) if pose else frame.with_velocity(x)
             return fun([*frames[:node], moved, *frames[node + 1 :]])
 
+        along = linearized(at, frame.pose if pose else frame.rates)[1]
+
         def column(seed: Any) -> Any:
             moving = frame.moving(seed)
-            if pose:
-                return jax.jvp(at, (frame.pose,), (moving.pose_rate,))[1]
-            return jax.jvp(at, (frame.rates,), (moving.rates,))[1]
+            return along(moving.pose_rate if pose else moving.rates)
 
         return jax.vmap(column, out_axes=-2)(jnp.eye(frame.dof)[first:])
 

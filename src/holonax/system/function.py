@@ -29,7 +29,7 @@ from .array_types import (
     Velocity,
 )
 from .base import Array, Metric, Rows, System
-from .dense import DenseBlocks, DenseFactor, FunctionSolver, inverse_mass
+from .dense import DenseFactor, DenseSlopes, FunctionSolver, inverse_mass
 from .elements import Indices
 from .signals import signals_in
 from .step import Level, StepPoint, StepWeights
@@ -322,44 +322,39 @@ class FunctionSystem(System):
     def step_solver(self, level: Level, augment: Any = None) -> FunctionSolver | None:
         if self._sturdy or self._redundant or self._reaction_force is not None:
             return None
-        return FunctionSolver(partial(self._step_blocks, level), augment)
+        return FunctionSolver(partial(self._step_slopes, level), augment)
 
-    def _step_blocks(self, level: Level, at: StepPoint, weights: StepWeights) -> DenseBlocks:
+    def _step_slopes(self, level: Level, at: StepPoint, weights: StepWeights) -> DenseSlopes:
         q, v, t, a, lam = at
-        reach, ratio = weights.reach, weights.ratio
 
         def motion(q: Array, v: Array) -> Array:
             inertia = self.momentum(q, a) - self.force(q, v, t)
             return inertia + self.constraint_force(q, t, lam)
 
         damping = jacobian(lambda x: motion(q, x), v, short=True)
-        inertia = self.mass_matrix(q) + reach * ratio * damping
-        stiffness = jnp.zeros_like(damping)
+        stiffness = None
         if not weights.still:
-            stiffness = reach * jacobian(lambda x: motion(x, v), q, short=True)
-        G = there = self.jacobian(q, t)
-        share = speed = 1.0
-        if weights.end is not None:
-            (q, v, t), share, speed = weights.end[:3], weights.end.share, weights.end.speed
-            there = self.jacobian(q, t)
+            stiffness = jacobian(lambda x: motion(x, v), q, short=True)
+        G = self.jacobian(q, t)
+        parts = self.mass_matrix(q), damping, stiffness, G
         if level == "acceleration":
             rest = lambda q, v: self.jacobian(q, t) @ a - self.gamma(q, v, t)  # noqa: E731
             by_pose = jacobian(lambda x: rest(x, v), q, short=True)
-            speed = jacobian(lambda x: -self.gamma(q, x, t), v, short=True)
-            rows = G + reach * ratio * speed + reach * by_pose
-            return DenseBlocks(inertia, stiffness, None, G, G, rows)
+            by_velocity = jacobian(lambda x: -self.gamma(q, x, t), v, short=True)
+            return DenseSlopes(*parts, speed=G, drift=by_pose, pull=by_velocity)
+        there, share, speed = G, 1.0, 1.0
+        if weights.end is not None:
+            (q, v, t), share, speed = weights.end[:3], weights.end.share, weights.end.speed
+            there = self.jacobian(q, t)
         held = jax.eval_shape(self.constraint, q, t).shape[0]
-        by_velocity, place = speed * there, share * there
+        drift = None
         if level != "position" or held < len(G):
-            rate = jacobian(lambda x: self.constraint_rate(x, v, t), q, short=True)
-            rates = by_velocity + (share / ratio) * rate
-            rows = rates if level != "position" else jnp.concatenate([place[:held], rates[held:]])
-        else:
-            rows = place
-        blocks = DenseBlocks(inertia, stiffness, None, G, G, rows)
-        if level != "both":
-            return blocks
-        return blocks._replace(positions=place[:held], by_velocity=by_velocity)
+            drift = share * jacobian(lambda x: self.constraint_rate(x, v, t), q, short=True)
+        slopes = DenseSlopes(*parts, speed=speed * there, drift=drift)
+        if level == "velocity":
+            return slopes
+        place = share * there[:held]
+        return slopes._replace(**{"place" if level == "position" else "positions": place})
 
     def coordinate_names(self, n: int) -> list[str]:
         return _names(self._coordinate_names, "coordinate", "q", n)

@@ -410,7 +410,7 @@ class Mechanism(System):
     def with_preloads(self, loads: tuple[Array, ...]) -> Mechanism:
         given = iter(loads)
         forces = tuple(
-            replace(group, element=replace(group.element, preload=list(next(given))))
+            replace(group, element=group.element.preloaded(list(next(given))))
             if isinstance(group.element, BeamElement)
             else group
             for group in self.bodies.forces

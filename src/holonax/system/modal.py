@@ -119,9 +119,9 @@ class ModalBodySet(eqx.Module):
         """The same bodies without the joints of these names."""
         return replace(self, every=self.every.without(names))
 
-    def having(self, **groups: tuple[Group, ...]) -> ModalBodySet:
-        """The same bodies with other `joints` or `forces`; for evaluation only."""
-        return replace(self, every=self.every.having(**groups))
+    def having(self, **parts: tuple[Any, ...]) -> ModalBodySet:
+        """The same bodies with other `joints`, `forces` or `gravity`; for evaluation only."""
+        return replace(self, every=self.every.having(**parts))
 
     # -- sizes and names -----------------------------------------------------------------------
 

@@ -49,7 +49,7 @@ def scaled(system: Mechanism, loads: Sequence[str], factor: Any) -> Mechanism:
     gravity = bodies.gravity
     if GRAVITY in loads:
         gravity = tuple(factor * g for g in gravity)
-    return replace(system, bodies=replace(bodies, forces=forces, gravity=gravity))
+    return replace(system, bodies=bodies.having(forces=forces, gravity=gravity))
 
 
 def _scaled_group(group: Group, loads: Sequence[str], factor: Any) -> Group:

@@ -84,8 +84,17 @@ class StepSolver(abc.ABC):
         return False
 
     @abc.abstractmethod
-    def prepare(self, at: StepPoint, weights: StepWeights) -> Any:
+    def slopes(self, at: StepPoint, weights: StepWeights) -> Any:
+        """The derivatives that the matrix is made of, a pytree: the same for every `reach` and
+        `ratio`, which are not looked at."""
+
+    @abc.abstractmethod
+    def factor(self, slopes: Any, weights: StepWeights) -> Any:
         """The factored matrix, a pytree."""
+
+    def prepare(self, at: StepPoint, weights: StepWeights) -> Any:
+        """The factored matrix at a point."""
+        return self.factor(self.slopes(at, weights), weights)
 
     @abc.abstractmethod
     def solve(

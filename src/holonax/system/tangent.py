@@ -32,7 +32,7 @@ from .dependence import force_dependence
 from .elements import Group
 from .frames import PlanarFrame
 from .step import Level, StepPoint, StepSolver, StepWeights
-from .tangent_blocks import Coupling, moving_nodes, spun, step_blocks
+from .tangent_blocks import Coupling, Slopes, moving_nodes, spun, step_blocks, step_slopes
 from .tangent_solvers import EachBody, joint_elimination, matrix_times
 from .tangent_whole import Gathered, Together, whole_elimination
 
@@ -132,9 +132,11 @@ class MechanismSolver(StepSolver):
     def doubled(self) -> bool:
         return self._level == "both" and isinstance(self._way, Together)
 
-    def prepare(self, at: StepPoint, weights: StepWeights) -> Any:
-        blocks = step_blocks(self._bodies, self._level, at, weights)
-        return self._way.prepare(blocks)
+    def slopes(self, at: StepPoint, weights: StepWeights) -> Slopes:
+        return step_slopes(self._bodies, self._level, at, weights)
+
+    def factor(self, slopes: Slopes, weights: StepWeights) -> Any:
+        return self._way.prepare(step_blocks(slopes, weights))
 
     def solve(
         self, factor: Any, motion: Any, constraints: Any, positions: Any, *, checked: bool = True

@@ -53,8 +53,34 @@ def moving_nodes(group: Group) -> list[int]:
     return [k for k, table in enumerate(group.nodes) if any(table)]
 
 
-def step_blocks(bodies: Any, level: Level, at: StepPoint, weights: StepWeights) -> Blocks:
-    """All blocks of the matrix at a point."""
+class JointRows(NamedTuple):
+    """The rows of one group of joints, for each node (rows, dof, elements): `place` by y, of
+    position level; `speed` by s and `drift` by y, of velocity or of acceleration level. What is
+    of acceleration level has a part `pull` by s that grows with the step."""
+
+    place: list[Array] | None = None
+    speed: list[Array] | None = None
+    drift: list[Array] | None = None
+    pull: list[Array] | None = None
+
+
+class Slopes(NamedTuple):
+    """What the blocks are made of before they are weighted by the step: M, F_v and F_x of bodies
+    and of coupled nodes, `twist` the derivative of the tangent map of rotations (None where it is
+    not wanted), and the others as in `Blocks`."""
+
+    inertia: Array
+    damping: Array | None
+    stiffness: Array | None
+    couplings: list[tuple[Array | None, Array | None]]
+    back: Array
+    twist: Array | None
+    gradients: list[list[Array]]
+    rows: list[JointRows]
+
+
+def step_slopes(bodies: Any, level: Level, at: StepPoint, weights: StepWeights) -> Slopes:
+    """All derivatives at a point."""
     q, v, t, _, lam = at
     n, dof, plan = bodies.n, bodies.dof, bodies.tangent
     frames = bodies.frames(q, v)
@@ -78,32 +104,66 @@ def step_blocks(bodies: Any, level: Level, at: StepPoint, weights: StepWeights) 
                 change = scatter(velocity[i, i].reshape(size * size, group.n))
                 by_velocity = change if by_velocity is None else by_velocity + change
         for i, j in wanted:
-            damping = None
-            if velocity is not None:
-                damping = weights.reach * weights.ratio * velocity[i, j]
-            couplings.append((damping, None if weights.still else weights.reach * pose[i, j]))
-    inertia = _inertia_blocks(bodies, v, weights.reach * weights.ratio)[first:, first:]
+            damping = None if velocity is None else velocity[i, j]
+            couplings.append((damping, None if weights.still else pose[i, j]))
+    inertia, damping = (
+        None if x is None else x[first:, first:] for x in _inertia_blocks(bodies, v)
+    )
     if by_velocity is not None:
         change = by_velocity[:, 1:].reshape(size, size, n)
-        inertia = inertia + weights.reach * weights.ratio * change
-    stiffness = None
-    if not weights.still:
-        stiffness = weights.reach * by_pose[:, 1:].reshape(size, size, n)
-    back, spin = _turns(bodies, weights)
+        damping = change if damping is None else damping + change
+    stiffness = None if weights.still else by_pose[:, 1:].reshape(size, size, n)
+    back, twist = _turns(bodies, weights)
     gradients = [g.jacobian(g.frames(frames), t) for g in bodies.joints]
-    inertia, stiffness, couplings, gradients = optimization_barrier(
-        (inertia, stiffness, couplings, gradients)
+    inertia, damping, stiffness, couplings, gradients = optimization_barrier(
+        (inertia, damping, stiffness, couplings, gradients)
     )
     rows = _rows(bodies, level, at, weights, gradients, back)
-    return Blocks(inertia, stiffness, couplings, spin, back, gradients, gradients, *rows)
+    return Slopes(inertia, damping, stiffness, couplings, back, twist, gradients, rows)
+
+
+def step_blocks(slopes: Slopes, weights: StepWeights) -> Blocks:
+    """The blocks of the matrix of a step of this reach and ratio."""
+    reach, ratio = weights.reach, weights.ratio
+    scaled = lambda factor, x: None if x is None else factor * x  # noqa: E731
+    inertia = slopes.inertia
+    if slopes.damping is not None:
+        inertia = inertia + reach * ratio * slopes.damping
+    couplings = [(scaled(reach * ratio, v), scaled(reach, x)) for v, x in slopes.couplings]
+    spin = slopes.back
+    if slopes.twist is not None:
+        spin = jnp.eye(3)[:, :, None] + slopes.twist / ratio
+    by_velocity, by_position = [], []
+    for row in slopes.rows:
+        speed, drift = row.speed, row.drift
+        if speed is not None and row.pull is not None:
+            pairs = zip(speed, row.pull, strict=True)
+            speed = [x + reach * ratio * y for x, y in pairs]
+        if drift is not None:
+            drift = [x / ratio if row.pull is None else reach * x for x in drift]
+        by_velocity.append(speed)
+        by_position.append(drift)
+    places = [row.place for row in slopes.rows]
+    return Blocks(
+        inertia,
+        scaled(reach, slopes.stiffness),
+        couplings,
+        spin,
+        slopes.back,
+        slopes.gradients,
+        slopes.gradients,
+        places,
+        by_velocity,
+        by_position,
+    )
 
 
 def _rows(
     bodies: Any, level: Level, at: StepPoint, weights: StepWeights, gradients: Any, back: Array
-) -> tuple[list[Any], list[Any], list[Any]]:
-    """The rows of position level, and those of velocity level by s and by y."""
+) -> list[JointRows]:
+    """The rows of all joints."""
     if level == "acceleration":
-        return _acceleration_rows(bodies, at, weights, gradients)
+        return _acceleration_rows(bodies, at, gradients)
     end = weights.end
     share, onward, speed = 1.0, None, 1.0
     if end is None:
@@ -112,7 +172,7 @@ def _rows(
         frames, t, share, speed = bodies.frames(end.q, end.v), end.t, end.share, end.speed
         gradients = [g.jacobian(g.frames(frames), t) for g in bodies.joints]
         onward = _onward(bodies, end, back)
-    positions, by_velocity, by_position = [], [], []
+    rows = []
     for group, G in zip(bodies.joints, gradients, strict=True):
 
         def moved(blocks: list[Array], group: Group = group) -> list[Array]:
@@ -122,40 +182,33 @@ def _rows(
             pairs = zip(blocks, group.nodes, strict=True)
             return [share * turned(x, take(onward, table)) for x, table in pairs]
 
-        held = group.is_holonomic and level != "velocity"
-        positions.append(moved(G) if held else None)
+        place = moved(G) if group.is_holonomic and level != "velocity" else None
         if level == "position" and group.is_holonomic:
-            by_velocity.append(None)
-            by_position.append(None)
+            rows.append(JointRows(place))
             continue
-        by_velocity.append(G if end is None else [speed * x for x in G])
-        change = moved(group.rate_by_pose(group.frames(frames), t))
-        by_position.append([x / weights.ratio for x in change])
-    return positions, by_velocity, by_position
+        rates = G if end is None else [speed * x for x in G]
+        rows.append(JointRows(place, rates, moved(group.rate_by_pose(group.frames(frames), t))))
+    return rows
 
 
-def _acceleration_rows(
-    bodies: Any, at: StepPoint, weights: StepWeights, gradients: Any
-) -> tuple[list[Any], list[Any], list[Any]]:
-    """None of position level, and those of acceleration level by s and by y."""
+def _acceleration_rows(bodies: Any, at: StepPoint, gradients: Any) -> list[JointRows]:
+    """The rows of all joints, of acceleration level."""
     frames, moving = bodies.frames(at.q, at.v), bodies.frames(at.q, at.a)
-    by_velocity, by_position = [], []
+    rows = []
     for group, G in zip(bodies.joints, gradients, strict=True):
         accelerations = [frame.rates for frame in group.frames(moving)]
         pose, speed = group.acceleration_by_motion(group.frames(frames), accelerations, at.t)
-        pairs = zip(G, speed, strict=True)
-        by_velocity.append([x + weights.reach * weights.ratio * y for x, y in pairs])
-        by_position.append([weights.reach * x for x in pose])
-    return [None] * len(bodies.joints), by_velocity, by_position
+        rows.append(JointRows(None, G, pose, speed))
+    return rows
 
 
 def force_diagonals(bodies: Any, q: Array, v: Array, t: Array) -> tuple[Array, Array, Array]:
     """The diagonals of M, df/dv and df/dq, each (dof, n)."""
     n, dof = bodies.n, bodies.dof
-    inertia = _inertia_blocks(bodies, jnp.zeros_like(v), 1.0)
-    gyroscopic = _inertia_blocks(bodies, v, 1.0) - inertia
+    inertia, gyroscopic = _inertia_blocks(bodies, v)
     diagonal = lambda block: jnp.stack([block[k, k] for k in range(dof)])  # noqa: E731
-    by_velocity, by_pose = diagonal(gyroscopic), jnp.zeros((dof, n))
+    by_velocity = jnp.zeros((dof, n)) if gyroscopic is None else diagonal(gyroscopic)
+    by_pose = jnp.zeros((dof, n))
     frames = bodies.frames(q, v)
     for group in bodies.forces:
         pose, velocity = group.force_derivatives(group.frames(frames), t, (), ())
@@ -167,45 +220,47 @@ def force_diagonals(bodies: Any, q: Array, v: Array, t: Array) -> tuple[Array, A
     return diagonal(inertia), by_velocity, by_pose
 
 
-def _inertia_blocks(bodies: Any, v: Array, scale: Any) -> Array:
-    """M, and the derivative of the gyroscopic torque to the velocity times `scale`."""
+def _inertia_blocks(bodies: Any, v: Array) -> tuple[Array, Array | None]:
+    """M, and the derivative of the gyroscopic torque to the velocity, None in the plane."""
     n, dof, d = bodies.n, bodies.dof, bodies.translations
-    zero = jnp.zeros((n,))
+    zero, one = jnp.zeros((n,)), jnp.ones((n,))
     rows = [[zero] * dof for _ in range(dof)]
     for i in range(d):
         rows[i][i] = jnp.broadcast_to(bodies.mass, (n,))
+    stacked = lambda rows: jnp.stack([jnp.stack(row) for row in rows])  # noqa: E731
     if bodies.frame is PlanarFrame:
         rows[2][2] = jnp.broadcast_to(bodies.inertia, (n,))
-        return jnp.stack([jnp.stack(row) for row in rows])
+        return stacked(rows), None
     w = v.reshape(-1, n)[3:]
-    one = jnp.ones((n,))
     units = [[one if i == k else zero for i in range(3)] for k in range(3)]
     J = [bodies.apply_inertia(bodies.inertia, u) for u in units]  # columns
     spin = bodies.apply_inertia(bodies.inertia, list(w))
+    turning = [[zero] * dof for _ in range(dof)]
     for c in range(3):
         # d(w x J w) / dw_c = e_c x J w + w x J e_c
         e = units[c]
         for r in range(3):
             a, b = (r + 1) % 3, (r + 2) % 3
-            change = (e[a] * spin[b] - e[b] * spin[a]) + (w[a] * J[c][b] - w[b] * J[c][a])
-            rows[3 + r][3 + c] = J[c][r] + scale * change
-    return jnp.stack([jnp.stack(row) for row in rows])
+            rows[3 + r][3 + c] = J[c][r]
+            turning[3 + r][3 + c] = (e[a] * spin[b] - e[b] * spin[a]) + (
+                w[a] * J[c][b] - w[b] * J[c][a]
+            )
+    return stacked(rows), stacked(turning)
 
 
-def _turns(bodies: Any, weights: StepWeights) -> tuple[Array, Array]:
-    """(T^-1 of each body's rotation vector, R), T being the tangent map of rotation vectors."""
+def _turns(bodies: Any, weights: StepWeights) -> tuple[Array, Array | None]:
+    """T^-1 of each body's rotation vector, T being the tangent map of rotation vectors, and the
+    derivative of T times the rate by y; nothing for what does not depend on the rate."""
     if bodies.frame is PlanarFrame:
-        none = jnp.zeros((0, 0, bodies.n + 1))
-        return none, none
+        return jnp.zeros((0, 0, bodies.n + 1)), None
     rotations = lambda x: bodies.with_ground(x.reshape(-1, bodies.n)[3:])  # noqa: E731
     turn = rotations(weights.turn)
     if weights.still:  # y is the increment itself
-        one = jnp.broadcast_to(jnp.eye(3)[:, :, None], (3, 3, bodies.n + 1))
-        return one, one
+        return jnp.broadcast_to(jnp.eye(3)[:, :, None], (3, 3, bodies.n + 1)), None
     rows = rotation_vector_rate_inverse(Vec3(*turn))
     back = jnp.stack([jnp.stack(row) for row in rows])
     if weights.rate is None:
-        return back, back
+        return back, None
     rate = Vec3(*rotations(weights.rate))
 
     def change(along: Array) -> Array:
@@ -214,8 +269,7 @@ def _turns(bodies: Any, weights: StepWeights) -> tuple[Array, Array]:
         return jax.jvp(spun, (turn,), (along,))[1]
 
     slope = jax.vmap(change, out_axes=1)(jnp.eye(3))  # of T rate to the rotation vector
-    one = jnp.eye(3)[:, :, None]
-    return back, one + turned(slope, back) / weights.ratio
+    return back, turned(slope, back)
 
 
 def _onward(bodies: Any, end: StepEnd, back: Array) -> Array:

@@ -109,11 +109,14 @@ class _TimedSolver(StepSolver):
     def __init__(self, system: TimedSystem, base: StepSolver):
         self._system, self._base = system, base
 
-    def prepare(self, at: StepPoint, weights: StepWeights) -> Any:
+    def slopes(self, at: StepPoint, weights: StepWeights) -> Any:
         time, end = self._system.time, weights.end
         if end is not None:
             weights = weights._replace(end=end._replace(t=time(end.t)))
-        return self._base.prepare(at._replace(t=time(at.t)), weights)
+        return self._base.slopes(at._replace(t=time(at.t)), weights)
+
+    def factor(self, slopes: Any, weights: StepWeights) -> Any:
+        return self._base.factor(slopes, weights)
 
     def solve(
         self, factor: Any, motion: Any, constraints: Any, positions: Any, *, checked: bool = True
