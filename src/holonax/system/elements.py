@@ -239,7 +239,9 @@ class Group(eqx.Module):
     def jacobian(self, frames: Sequence[Any], t: Any) -> list[Any]:
         """Local Jacobian blocks, for each node an array (rows, dof, elements)."""
         value = lambda moved: jnp.stack(self._value(moved, t))  # noqa: E731
-        return self._blocks(value, frames, [self.is_holonomic])[0]
+        # one node after the other: fewer numbers are needed at once
+        kind = [self.is_holonomic]
+        return [self._blocks(value, frames, kind, [k])[0][0] for k in range(len(frames))]
 
     def rate_by_pose(self, frames: Sequence[Any], t: Any) -> list[Any]:
         """The derivative of `rate` to the poses of each node, (rows, dof, elements)."""
