@@ -5,7 +5,7 @@ from __future__ import annotations
 from .llvm import _width, stored_type
 from .loops import LoopEmitter
 from .operations import Block, Buffer, Node
-from .strips import Local, Part, Strips, in_strips
+from .strips import Local, StripPart, Strips, in_strips
 
 
 class StripEmitter(LoopEmitter):
@@ -13,7 +13,7 @@ class StripEmitter(LoopEmitter):
 
     def __init__(self, main: Block, buffers: list[Buffer], inputs: int, outputs: int):
         self._local: dict[Buffer, Local] = {}  # buffers with room for a strip, of the present group
-        self._part: Part | None = None  # of this group that is written now
+        self._part: StripPart | None = None  # of this group that is written now
         super().__init__(main, buffers, inputs, outputs)
 
     def _head(self, buffers: list[Buffer], inputs: int, outputs: int) -> None:
@@ -43,7 +43,7 @@ class StripEmitter(LoopEmitter):
         self._label(f"e{n}")
         self._local = {}
 
-    def _strip(self, part: Part, strips: Strips, at: str) -> None:
+    def _strip(self, part: StripPart, strips: Strips, at: str) -> None:
         """What one statement of a group does in a strip that begins at an entry."""
         begin, end = at, self._value(f"add nsw i64 {at}, {strips.length - part.lag}")
         if part.lag:
@@ -65,7 +65,7 @@ class StripEmitter(LoopEmitter):
         which = self._value(f"icmp s{how} i64 {a}, {b}")
         return self._value(f"select i1 {which}, i64 {a}, i64 {b}")
 
-    def _strip_of_loop(self, part: Part, at: str, begin: str, end: str) -> None:
+    def _strip_of_loop(self, part: StripPart, at: str, begin: str, end: str) -> None:
         places = self._spread_of(part.node.data)
         assert places is not None
         self._part = part
@@ -84,7 +84,7 @@ class StripEmitter(LoopEmitter):
             ends = [self._value(f"add nsw i64 {x}, {shift}") if k else x for x in (begin, last)]
             self._call_loop(name, operands, *ends)
 
-    def _strip_of_bytes(self, part: Part, at: str, begin: str, end: str) -> None:
+    def _strip_of_bytes(self, part: StripPart, at: str, begin: str, end: str) -> None:
         """A part of buffers is filled with zeros, or copied."""
         entries = self._value(f"sub nsw i64 {end}, {begin}")
         width = _width(part.accesses[0].buffer.kind)
