@@ -52,7 +52,7 @@ gallery: $(STAMP)
 
 # Peers live in an environment of their own. WORKS="chain first-answer" measures some works only,
 # PAIRS=20 the first answer of so many pairs of methods instead of all.
-PEERS := exudyn scikit-sundae scipy-dae mujoco pin drake numba
+PEERS := exudyn scikit-sundae scipy-dae mujoco mujoco-mjx pin drake numba
 
 bench: .venv-bench/.installed
 	.venv-bench/bin/python -m benchmarks.run $(if $(WORKS),--only $(WORKS)) $(if $(PAIRS),--pairs $(PAIRS))

@@ -83,6 +83,7 @@ def prepare(folder: Path, only: tuple[str, ...] = ()) -> None:
     from holonax.compiler import cuda
     from holonax.many.gpu import kernel_of
     from holonax.many.launch import known_lanes
+    from holonax.many.one_run import Ended
     from holonax.many.task import task_of
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -97,7 +98,7 @@ def prepare(folder: Path, only: tuple[str, ...] = ()) -> None:
         given = {"parameters": {case.parameter: values}, "t_end": case.steps * DT, **case.options}
         result = hx.ensemble(system, start, **given)
         names = inspect.signature(task_of).parameters
-        usual = {"max_steps": 10**6, "starts": start, "system": system, **given}
+        usual = {"max_steps": 10**6, "events": (), "starts": start, "system": system, **given}
         task = task_of(**{name: usual.get(name) for name in names})
         one = jax.tree.map(lambda x: x[0], task.batch.own(0, 1))
         ptx, layout, _ = kernel_of(known_lanes(task.plan), task.shared, one)
@@ -105,6 +106,7 @@ def prepare(folder: Path, only: tuple[str, ...] = ()) -> None:
         leaves = {f"s{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(task.shared))}
         np.savez(folder / f"{k}.npz", values=values, q=result.q, v=result.v, **leaves)
         said = {"name": name, "runs": case.runs, "shared": len(leaves), "layout": layout.said()}
+        said["results"] = [*Ended._fields]
         (folder / f"{k}.json").write_text(json.dumps(said))
 
 
@@ -153,21 +155,22 @@ def measure(folder: Path, repeats: int = 3) -> None:
                 kernel.launch(tables[0], tables[1], runs)
                 gpu("cuCtxSynchronize")
                 best = min(best, time.perf_counter() - begin)
-            found = [memory.get(p, (n, runs), kind) for p, (n, kind, _) in zip(made, sizes)]
-        # in the order of `Ended`: q, v, t, code, steps, rejected, drift
-        off = [float(np.max(np.abs(found[i].T[:COMPARED] - given[x]))) for i, x in enumerate("qv")]
+            arrays = [memory.get(p, (n, runs), kind) for p, (n, kind, _) in zip(made, sizes)]
+        found = dict(zip(said["results"], arrays))  # what was observed, the last, is nothing here
+        off = [float(np.max(np.abs(found[x].T[:COMPARED] - given[x]))) for x in "qv"]
+        rate = found["steps"].sum() / best
         row = {
             "case": said["name"],
             "gpu": gpu.name,
             "runs": runs,
-            "steps_per_s": float(f"{found[4].sum() / best:.4g}"),
+            "steps_per_s": float(f"{rate:.4g}"),
             "seconds": round(best, 4),
             "compile_s": round(compiled, 2),
             "registers": kernel.registers(),
             "local_bytes": kernel.local(),
             "differs": off,
-            "drift": found[6].max(axis=1).tolist(),
-            "failed": int(np.count_nonzero(found[3])),
+            "drift": found["drift"].max(axis=1).tolist(),
+            "failed": int(np.count_nonzero(found["code"])),
         }
         print(json.dumps(row), flush=True)
 

@@ -20,6 +20,7 @@ TOOLS = {
     "Drake": "benchmarks.peers.drake",
     "Simbody": "benchmarks.peers.simbody",
     "MuJoCo": "benchmarks.peers.mujoco",
+    "MJX": "benchmarks.peers.mjx",
 }
 
 # The errors that are to be reached.
@@ -112,7 +113,7 @@ def jobs() -> list[Job]:
     for part in ("slider-crank", "four-bar", "spatial-slider-crank", "planar-chain-10"):
         for kind in ("generalized-alpha", "RK4", "Dopri5"):
             add(f"ensemble/{part}-{kind}", holonax=120)
-    add("many slider-cranks", holonax=60, mujoco=40, exudyn=40)
+    add("many slider-cranks", holonax=60, mujoco=40, mjx=150, exudyn=40)
     out += _first_answers()
     return out
 
@@ -233,7 +234,10 @@ def targets() -> list[Target]:
     ):
         text = f"ensemble, {variant}, steps/s of one core"
         out.append(Target(text, "ensemble", "steps_per_s", "value", bound, variant, True))
-    for variant, peer in ((rk4, "MuJoCo's rollouts"), (alpha, "Exudyn's parameter variation")):
+    for variant, peer in (
+        (rk4, "MuJoCo's rollouts and MJX"),
+        (alpha, "Exudyn's parameter variation"),
+    ):
         text = f"many slider-cranks, {variant}, against {peer}"
         out.append(faster(text, "many slider-cranks", "us_per_step", 20, variant=variant))
     text = "ensemble, spatial slider-crank, RK4, against one run"

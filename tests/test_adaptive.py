@@ -150,7 +150,7 @@ def test_other_members_are_proportional_to_the_tolerance(pair, last):
     ("pair", "order"),
     [
         ((hx.GGL(), hx.RadauIIA(3)), 4),
-        ((hx.GGL(), hx.RadauIIA(2)), 3),
+        pytest.param((hx.GGL(), hx.RadauIIA(2)), 3, marks=pytest.mark.slow),
         ((hx.Index3(), hx.GeneralizedAlpha()), 2),
         ((hx.GGL(), hx.VariableBDF()), 2),  # of its first step, as the next one
         ((POST, hx.VariableAdams()), 2),

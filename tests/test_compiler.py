@@ -381,7 +381,7 @@ def each_whole(*slow):
 
 
 @pytest.mark.parametrize("way", ["scalars", "memory", "vectors", "constants"])
-@pytest.mark.parametrize("dtype", each_whole("int16", "int32", "uint32"))
+@pytest.mark.parametrize("dtype", each_whole("int8", "int16", "int32", "uint16", "uint32"))
 def test_whole_numbers_are_those_of_jax(dtype, way):
     x, y = pairs(dtype, limits_of(dtype))
     f = of_all(TRUTH if dtype == "bool" else WHOLE_NUMBERS)
@@ -1053,6 +1053,28 @@ def test_many_random_programs(style, data, seed):
 
 
 # What random programs do not find by themselves.
+
+
+def test_pairs_of_neighbours_are_rows_too():
+    assert rows.widths({9: 50, 10: 400, 11: 60, 60: 100}, 1000) == [10, 11, 9]
+
+
+def test_pieces_of_arrays_in_memory_are_read_in_rows():
+    def f(kept: Any, k: Any) -> Any:
+        moving = lax.dynamic_slice(kept, (k, 3), (2, 30)).reshape(6, 10)
+        fixed = kept[5:8, 12:22]
+        for _ in range(3):
+            moving, fixed = moving * moving[0] + 1, fixed * fixed[1] + 2
+        return moving, fixed
+
+    kept = np.random.default_rng(0).random((200, 40))
+    for k in (7, 198, 500):  # the last is beyond the end
+        found = native(f)(kept, k)
+        for x, y in zip(found, f(jnp.asarray(kept), k), strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-14)
+    _, layout = programs.written(jax.make_jaxpr(f)(kept, 7))
+    assert layout.in_rows
+    assert layout.operations < 200  # and not one for each number
 
 
 def test_numbers_side_by_side_are_computed_as_rows():

@@ -26,7 +26,7 @@ METHODS = {
 MOST = {
     "slider_crank": {
         "build": {"_several": 6400},
-        "run": {"begin": 600, "advance": 1700},
+        "run": {"begin": 600, "advance": 1750},
         "at": {"_between": 8200},
         "equal steps": {"begin": 60, "advance": 1700},
     },
@@ -206,7 +206,8 @@ def test_fill_of_the_factor(make, most):
 
 
 # The most operations of the program of one run of an ensemble, from its assembly to its end.
-MOST_OF_MANY = {"RK4": 1800, "generalized-alpha": 1700}
+# Of the second the first round of Newton's method is there twice, before its loop.
+MOST_OF_MANY = {"RK4": 1800, "generalized-alpha": 2050}
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 import holonax as hx
+from holonax.many import roads
 from holonax.run.status import Failure
+from sections import in_part
 from test_random_mechanisms import STRUCTURES, Draw
 
 ROUNDING = 1e-11
@@ -64,7 +66,7 @@ EQUAL = {
 }
 
 
-@pytest.mark.parametrize("name", EQUAL)
+@pytest.mark.parametrize("name", in_part(EQUAL, {"partitioning"}))
 def test_equal_steps_are_those_of_simulate(name):
     system, start = slider_crank()
     formulation, integrator = EQUAL[name]
@@ -294,6 +296,17 @@ def test_starts_by_rows_and_velocities_that_slide():
     )
 
 
+def test_slow_velocities_that_slide_are_moved_as_well():
+    """Along the rod 1e-10 m/s, below any absolute bound: the single run does not have it."""
+    system = pendulum()
+    v = np.array([[1e-10, 1e-7], [1e-3, 1.0], [1e-200, 1e-190]])
+    result = hx.ensemble(system, (np.tile([1.0, 0.0], (3, 1)), v), t_end=0.1, rtol=1e-8)
+    for k in range(3):
+        start = hx.consistent(system, [1.0, 0.0], v[k], hold_velocity=[1])
+        assert_same(result, k, hx.simulate(system, start, 0.1, rtol=1e-8, save="end"))
+    assert result.rejected.max() < 5
+
+
 def test_starts_and_parameters_by_functions_of_the_run():
     system, start = slider_crank()
     masses = np.linspace(0.8, 1.2, 40)
@@ -434,6 +447,9 @@ def test_what_the_compiler_does_not_take_goes_by_xla():
     masses = np.linspace(1, 2, 3)
     result = hx.ensemble(system, start, parameters={"m": masses}, t_end=0.05, dt=1e-3)
     assert "XLA" in result.road and "svd" in result.road
+    known = roads._by_xla.cache_info().misses
+    again = hx.ensemble(system, start, parameters={"m": masses + 1}, t_end=0.05, dt=1e-3)
+    assert roads._by_xla.cache_info().misses == known and again.success.all()
     single = hx.simulate(pendulum(), start, 0.05, dt=1e-3, save="end")
     for k in range(3):
         assert_same(result, k, single)

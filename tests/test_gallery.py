@@ -10,7 +10,8 @@ ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "docs" / "gallery"
 # Those that take seconds to compile.
 LONG = (
-    "bricard cantilever governor rolling_coin scissor_lift straight_line trebuchet universal_joint"
+    "bricard cam cantilever four_bar governor pantograph planetary_gear quick_return rolling_coin "
+    "scissor_lift scotch_yoke slider_crank straight_line trebuchet universal_joint"
 )
 
 

@@ -131,6 +131,39 @@ def test_what_is_not_a_number_stays_in_its_lane():
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("wanted", [0.0, 1e-3, 1e-12])
+def test_a_loop_that_is_entered_has_its_first_round_before_it(wanted):
+    def root(_, a):
+        """By Newton's method: lanes need one round or several, and one comes to no end."""
+
+        def better(now):
+            x, _, n = now
+            change = (x * x - a) / (2 * x)
+            return x - change, jnp.abs(change), n + 1
+
+        going = lambda now: (now[1] > wanted) & (now[2] < 20) & (now[1] < jnp.inf)  # noqa: E731
+        return lax.while_loop(going, better, (1.5, 1e300, 0))
+
+    a = np.array([2.25, 2.2500001, 2.0, 9.0, np.nan, np.inf, 1e-3, -1.0, 2.25, 4.0])
+    found, want = in_lanes(root, (), a), jax.vmap(lambda x: root((), x))(a)
+    assert found[2].tolist() == np.asarray(want[2]).tolist() and found[2].min() == 1
+    np.testing.assert_allclose(found[0], want[0], rtol=1e-15)
+
+
+def test_the_largest_of_many_sizes():
+    def f(_, x):
+        size = jnp.abs(x)
+        return jnp.max(size, initial=0.0), jnp.maximum(size[0], 1.0), jnp.max(x), jnp.min(size)
+
+    x = np.random.default_rng(0).normal(size=(11, 1000))
+    x[1, 7], x[2, 900], x[3, 0], x[4, :], x[5, :] = np.nan, -np.nan, -np.inf, -0.0, 1e-310
+    found, size = in_lanes(f, (), x), np.abs(x)
+    want = size.max(axis=1), np.maximum(size[:, 0], 1.0), x.max(axis=1), size.min(axis=1)
+    for a, b in zip(found, want, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert not np.signbit(found[0][4])
+
+
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16])
 def test_matrices_are_factorised_lane_by_lane(lanes):
     matrices, right = RANDOM.normal(size=(19, 5, 5)), RANDOM.normal(size=(19, 5))

@@ -15,6 +15,7 @@ from holonax.linalg import (
     lu_solve,
     solve,
 )
+from sections import in_part
 
 # One size from each of the forms in small.py, and the sizes at their limits.
 SIZES = [1, 3, 6, 7, *(pytest.param(n, marks=pytest.mark.slow) for n in (13, 33)), 14]
@@ -198,7 +199,7 @@ def block_solve(plan, diagonal, off_diagonal, rhs):
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
-@pytest.mark.parametrize("b", [1, 2, 3, 6])
+@pytest.mark.parametrize("b", in_part([1, 2, 3, 6], {"1", "3"}))
 def test_block_solutions_agree_with_dense_ones(graph, b):
     n, edges = GRAPHS[graph]
     blocks = random_blocks(n, edges, b)

@@ -10,6 +10,7 @@ from scipy.integrate import solve_ivp
 from scipy.special import ellipk
 
 import holonax as hx
+from holonax.compiler import counts
 from mechanisms import spring_four_bar
 from test_redundant import door
 
@@ -47,6 +48,21 @@ def sprung_rod():
     model.torsion_spring("spring", joint="hinge", stiffness=6.0, damping=0.2)
     system, start = model.build()
     return system, hx.equilibrium(system, start)
+
+
+def test_a_quantity_is_compiled_once():
+    _, rest = sprung_rod()
+    change = rest.sensitivity(["spring.stiffness", "rod.mass"])
+    first = change.quantity("rod.position.x")
+    before = counts.traced, counts.so_far[0]
+    again = rest.sensitivity(["spring.stiffness", "rod.mass"]).quantity("rod.position.x")
+    assert (counts.traced, counts.so_far[0]) == before
+    for name, value in first.items():
+        np.testing.assert_array_equal(again[name], value)
+    # x = l/2 cos a
+    a = float(rest["rod"].angle)
+    for name, value in change.quantity("rod.angle").items():
+        np.testing.assert_allclose(first[name], -0.5 * np.sin(a) * value, rtol=1e-12)
 
 
 def test_a_rod_on_a_spring_sinks_as_its_balance_says():

@@ -175,6 +175,7 @@ def test_dense_and_block_algebra_agree():
     np.testing.assert_allclose(block.lam, dense.lam, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow  # the same is counted for one pair in test_cost.py
 def test_program_does_not_grow_with_the_chain():
     def size(n):
         system, start = spherical_chain(n, "block")

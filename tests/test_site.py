@@ -48,6 +48,15 @@ def test_pages_of_the_theory(page, tmp_path, monkeypatch):
     assert ran(page, tmp_path, monkeypatch)["result"].success
 
 
+def test_the_code_of_every_page_is_run_by_some_test():
+    tests = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("*.py"))
+    pages = [path for path in DOCS.rglob("*.md") if path.name != "gallery.md"]  # of its examples
+    with_code = [x for x in pages if "```python" in x.read_text(encoding="utf-8")]
+    names = [path.relative_to(DOCS).as_posix() for path in with_code]
+    assert len(names) > 12
+    assert [name for name in names if f'"{name}"' not in tests] == []
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """The folder of the site, built strictly."""

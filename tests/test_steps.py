@@ -4,10 +4,13 @@ import diffrax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import holonax as hx
 from holonax import examples, study
+from holonax.compiler import native
 from holonax.problem import StepContext
+from holonax.run.control import ErrorControl
 from holonax.run.loop_parts import StabilizedSolver, problem_term
 
 
@@ -85,6 +88,26 @@ def test_a_force_that_becomes_nan_is_approached_and_reported():
     assert run.status == "non-finite" and "force" in run.message
     assert run.t[-1] == pytest.approx(1.0, abs=1e-9)
     assert run.q[-1, 0] == pytest.approx(np.cos(1.0), abs=1e-5)
+
+
+def test_an_error_that_does_not_shrink_with_the_step_ends_the_run_at_time_zero():
+    """Of four times the tolerance, from the start on: shorter by a third each time, down to where
+    two thirds of the smallest number are that number again."""
+    rule = ErrorControl(jnp.array([0.0, 1.0]), hx.StepControl(dt_max=np.inf))
+    zero = jnp.zeros(())
+
+    @native
+    def run(error):
+        def one(now):
+            end, state, _, n = now
+            judged = rule.judge(zero, end, error, 5, state)
+            return judged.end, judged.state, judged.stuck, n + 1
+
+        begin = (*rule.first(zero, jnp.asarray(1e-3)), jnp.asarray(False), 0)
+        return lax.while_loop(lambda now: ~now[2] & (now[3] < 10_000), one, begin)[2:]
+
+    stuck, tried = run(np.asarray(4.0))
+    assert stuck and tried < 5000
 
 
 @pytest.mark.parametrize(

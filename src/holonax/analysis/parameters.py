@@ -62,6 +62,7 @@ class Directions:
         self.size = sum(x.size for x in self.known.values())
         parts = Parts.of(system)
         self._leaves = [np.asarray(x) for x in parts.arrays]
+        self._rest = parts.rest
         self._programs = _programs(parts.rest)
 
     def by_name(self, columns: Any) -> dict[str, np.ndarray]:
@@ -73,15 +74,6 @@ class Directions:
             for (name, x), a, b in zip(self.known.items(), ends[:-1], ends[1:], strict=True)
         }
         return {name: found[name] for name in self.names}
-
-    @property
-    def vector(self) -> np.ndarray:
-        """The values of all entries."""
-        return np.concatenate([np.ravel(x) for x in self.known.values()])
-
-    def by_entry(self, x: Any) -> dict[str, Any]:
-        """Values by name of a vector of all entries."""
-        return named(self.known, x)
 
     def entry(self, k: int) -> str:
         """What messages call an entry."""
@@ -100,6 +92,32 @@ class Directions:
         given = (np.asarray(x, dtype=float) for x in (t, q, lam, u, mu, dq.T, dlam.T))
         found = self._programs[1](self.known, self._leaves, *given)
         return Second(*(np.asarray(x).T for x in found))
+
+    def quantity(self, name: str, t: Any, q: Any, dq: np.ndarray) -> np.ndarray:
+        """The change of a quantity by name, at rest, along the columns of dq: (..., entries)."""
+        program = _quantity_program(self._rest, name)
+        given = (np.asarray(x, dtype=float) for x in (t, q, dq.T))
+        return np.moveaxis(np.asarray(program(self.known, self._leaves, *given)), 0, -1)
+
+
+@lru_cache(maxsize=256)
+def _quantity_program(rest: Hashable, name: str) -> Any:
+    """`quantity` as a compiled function of the numbers."""
+
+    def change(known: Any, leaves: Any, t: Any, q: Any, dq: Any) -> Any:
+        plain, still = Parts.joined(leaves, rest), jnp.zeros(dq.shape[1])
+
+        def value(values: Any, step: Any) -> Any:
+            moved = plain.with_parameters(values)
+            return moved.quantity(name)(t, plain.retract(q, step), still)
+
+        def along(given: Any) -> Any:
+            e, step = given
+            return jax.jvp(value, (known, still), (named(known, e), step))[1]
+
+        return jax.lax.map(along, (jnp.eye(dq.shape[0]), dq))
+
+    return native(change, once=True)
 
 
 @lru_cache(maxsize=64)

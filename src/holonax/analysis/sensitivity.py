@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .._messages import listed
@@ -57,16 +56,8 @@ class EquilibriumSensitivity:
         """The derivatives of a quantity by name, such as ``"rod.position.x"``."""
         system: Any = self.rest._mechanism("a quantity by name")
         system.named_quantity(_OWNER, name)
-        directions, t = self._directions, np.asarray(self.rest.t)
-        q, still = np.asarray(self.rest.q), np.zeros(self._dq.shape[0])
-
-        def value(x: Any, step: Any) -> Any:
-            moved = system.with_parameters(directions.by_entry(x))
-            return moved.quantity(name)(t, system.retract(q, step), still)
-
-        along = lambda e, step: jax.jvp(value, (directions.vector, still), (e, step))[1]  # noqa: E731
-        found = jax.jit(jax.vmap(along))(jnp.eye(directions.size), self._dq.T)
-        return directions.by_name(np.moveaxis(np.asarray(found), 0, -1))
+        found = self._directions.quantity(name, self.rest.t, self.rest.q, self._dq)
+        return self._directions.by_name(found)
 
     def __str__(self) -> str:
         names = self.rest.system.coordinate_names(int(self.rest.q.shape[0]))

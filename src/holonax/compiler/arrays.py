@@ -19,7 +19,9 @@ from .rows import RowMaker, parts
 
 SMALL = 1024  # entries up to which an array is taken apart,
 IN_LOOPS = 32  # and in programs of wide arrays
-WRITTEN_OUT = 8  # entries of an axis up to which there is no loop over it in these
+# Entries of an axis up to which there is no loop over it in these; if another one has many times as
+# many; and how many these are.
+WRITTEN_OUT, BESIDE, MANY_TIMES = 8, 36, 4
 DEEPEST = 32  # rules for large arrays that may call one another
 
 
@@ -68,6 +70,14 @@ class Delayed:
     @property
     def size(self) -> int:
         return int(np.prod(self.shape))
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether all entries are known to be zero; not the other zero, whose sign is set."""
+        value = self.value
+        if value is None or value.op != "const" or value.data:
+            return False
+        return math.copysign(1.0, value.data) > 0
 
 
 Large = Stored | Delayed
@@ -201,6 +211,14 @@ class Arrays:
                 out[k] = b.load(buffer, b.apply("add", "i64", first, b.index(k)))
         return out.reshape(shape)
 
+    def box(self, x: Stored, begin: Sequence[Node], shape: Sequence[int]) -> np.ndarray:
+        """What lies in an array in memory from some place on, as scalars."""
+        b, out = self.b, np.empty(tuple(shape), object)
+        for lead in np.ndindex(*shape[:-1]):
+            at = [b.apply("add", "i64", i, b.index(k)) for i, k in zip(begin, (*lead, 0))]
+            out[lead] = self.loaded(x.buffer, flat_index(b, at, x.shape), shape[-1:])
+        return out
+
     def scalar(self, x: Array) -> Node:
         """The only entry."""
         return self.small(x).flat[0]
@@ -222,7 +240,10 @@ class Arrays:
         if isinstance(x, Delayed):
             if x.stored is None:
                 out = Stored(self.new_buffer(x.kind, x.size), x.shape)
-                self.fill(out, x)
+                if x.is_zero:
+                    self.b.zero(out.buffer)
+                else:
+                    self.fill(out, x)
                 x.stored = out
             return x.stored
         flat = x.ravel().tolist()
@@ -263,6 +284,13 @@ class Arrays:
 
         self.for_each(x.shape, body)
 
+    def is_written_out(self, shape: Sequence[int], axis: int) -> bool:
+        """Whether there is no loop over an axis of arrays of a shape."""
+        n = shape[axis]
+        if n == 1 or not self.in_loops:
+            return n == 1
+        return n <= WRITTEN_OUT or (n <= BESIDE and n * MANY_TIMES <= max(shape))
+
     def for_each(self, shape: Sequence[int], body: Callable[[list[Node]], None]) -> None:
         """Loops over all indices of a shape."""
 
@@ -271,7 +299,7 @@ class Arrays:
                 body(done)
                 return
             n = shape[len(done)]
-            if n == 1 or (self.in_loops and n <= WRITTEN_OUT):
+            if self.is_written_out(shape, len(done)):
                 for k in range(n):
                     nest([*done, self.b.index(k)])
                 return
@@ -289,11 +317,10 @@ class Arrays:
         buffer = self.new_buffer(kind, x.size)
         if isinstance(x, np.ndarray):
             self.write(buffer, x.ravel().tolist())
+        elif isinstance(x, Delayed) and x.is_zero:
+            self.b.zero(buffer)
         elif isinstance(x, Delayed) and x.stored is None:
-            if x.value is not None and x.value.op == "const" and not x.value.data:
-                self.b.zero(buffer)
-            else:
-                self.fill(Stored(buffer, x.shape), x)
+            self.fill(Stored(buffer, x.shape), x)
         else:
             self.b.copy(buffer, self.stored(x).buffer)
         return buffer

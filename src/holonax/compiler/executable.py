@@ -15,13 +15,14 @@ from .operations import DTYPES
 class Layout:
     """The arrays of a program: (kind, shape) of those that go in; (kind, shape, whether it has to
     be zero at first) of those that come out; the room for others in bytes; how many operations;
-    whether these are in loops over arrays, which does not matter once it is compiled."""
+    whether these are in loops over arrays or in rows, which does not matter once it is compiled."""
 
     inputs: tuple[tuple[str, tuple[int, ...]], ...]
     outputs: tuple[tuple[str, tuple[int, ...], bool], ...]
     room: int
     operations: int
     in_loops: bool = False
+    in_rows: bool = False
 
     def said(self) -> list[Any]:
         """As plain data."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .operations import Block, Buffer, For, Node, blocks_in, touched
+from .totals import totals
 
 LONGEST = 1500  # operations of a loop that others are joined to
 
@@ -35,17 +36,18 @@ class _Entries:
         self.stores: dict[_Place, Node] = {}  # what is written
         self.reads: set[Buffer] = set()
         self.writes: set[Buffer] = set()
+        self.gathers: set[Buffer] = set()  # in these it has totals
         self.is_simple = loop.apart = self._look()
 
     def _look(self) -> bool:
-        index = self.loop.index
-        even: dict[Node, tuple[int, int]] = {index: (1, 0)}
+        even = even_places(self.loop)
+        gathered = totals(self.loop)
+        own = {x for total in gathered for x in (total.load, total.store)}
+        self.gathers = {x.buffer for x in gathered}
         for node in self.loop.body.code:
-            if node.op in ("add", "mul", "sub") and node.kind == "i64":
-                pair = _even(node, even)
-                if pair is not None:
-                    even[node] = pair
-            elif node.op == "load":
+            if node in own:
+                continue
+            if node.op == "load":
                 at = even.get(node.args[0])
                 self.loads[node] = None if at is None else _Place(node.data, *at)
                 self.reads.add(node.data)
@@ -57,7 +59,10 @@ class _Entries:
                 self.writes.add(node.data)
             elif node.op in _WITH_MEMORY or node.op in _WITH_BLOCKS or "*" in node.kind:
                 return False
-        return not self.reads & self.writes
+        apart = not self.reads & self.writes
+        self.reads |= self.gathers
+        self.writes |= self.gathers
+        return apart
 
     def meets(self, reads: set[Buffer], writes: set[Buffer]) -> bool:
         """Whether it matters which is done first, this or something that reads and writes."""
@@ -65,6 +70,8 @@ class _Entries:
 
     def _may_join(self, other: _Entries) -> bool:
         """Whether each entry of another loop needs no other entries of this one."""
+        if self.gathers & (other.reads | other.writes) or other.gathers & self.reads:
+            return False
         count = self.loop.count
         mine = [(place.buffer, place) for place in self.stores]
         mine += [(node.data, place) for node, place in self.loads.items()]
@@ -86,7 +93,7 @@ class _Entries:
         known = {place: node for node, place in self.loads.items() if place is not None}
         for node in more:
             node.args = tuple(same.get(x, x) for x in node.args)
-            if node.op == "load":
+            if node in other.loads:
                 place = other.loads[node]
                 found = None if place is None else self.stores.get(place, known.get(place))
                 if found is not None:
@@ -97,6 +104,8 @@ class _Entries:
             code.append(node)
         self.stores |= {place: same.get(x, x) for place, x in other.stores.items()}
         self.writes |= other.writes
+        self.reads |= other.gathers
+        self.gathers |= other.gathers
         return True
 
 
@@ -106,6 +115,17 @@ def _apart(a: _Place | None, b: _Place | None, count: int) -> bool:
         return False
     between = a.first - b.first
     return a.step == b.step and (bool(between % a.step) or abs(between) >= abs(a.step) * count)
+
+
+def even_places(loop: For) -> dict[Node, tuple[int, int]]:
+    """(step, first) of the whole numbers in a loop that move on evenly with its index."""
+    out: dict[Node, tuple[int, int]] = {loop.index: (1, 0)}
+    for node in loop.body.code:
+        if node.op in ("add", "mul", "sub") and node.kind == "i64":
+            pair = _even(node, out)
+            if pair is not None:
+                out[node] = pair
+    return out
 
 
 def _even(node: Node, even: dict[Node, tuple[int, int]]) -> tuple[int, int] | None:

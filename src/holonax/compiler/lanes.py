@@ -22,7 +22,7 @@ from .llvm import (
     stored_type,
     type_of,
 )
-from .operations import Block, Buffer, Node
+from .operations import Block, Buffer, Node, is_size
 from .spread import Path, Spread, inner_key
 from .vector_emitter import VectorEmitter
 
@@ -119,6 +119,7 @@ class LaneEmitter(VectorEmitter):
                 "  ret void",
                 "}",
                 "!0 = !{}",
+                '!1 = !{!"branch_weights", i32 1, i32 64}',
             ]
         )
 
@@ -137,6 +138,19 @@ class LaneEmitter(VectorEmitter):
     def _liberties(self, op: str) -> str:
         # several numbers divided by one are multiplied by its inverse: vectors divide slowly
         return "contract arcp" if op == "div" and self._now_wide else "contract"
+
+    def _float(self, op: str, kind: str, args: Any) -> str:
+        if not (self._now_wide and op == "max" and kind == "f64" and all(map(is_size, args))):
+            return super()._float(op, kind, args)
+        # bits of numbers that are not negative are in their order, with NaN above all
+        whole = f"<{self.lanes} x i64>"
+        x, y = (
+            self._value(f"bitcast {self._type(kind)} {self._operand(a)} to {whole}") for a in args
+        )
+        name = f"@llvm.umax.v{self.lanes}i64"
+        self.declared.add(f"declare {whole} {name}({whole}, {whole})")
+        larger = self._value(f"call {whole} {name}({whole} {x}, {whole} {y})")
+        return self._value(f"bitcast {whole} {larger} to {self._type(kind)}")
 
     # -- reading and writing -------------------------------------------------------------------
 
@@ -362,7 +376,8 @@ class LaneEmitter(VectorEmitter):
         else:
             self.block(loop.condition)
             going, goes = "", self._operand(loop.going)
-        self.lines.append(f"  br i1 {goes}, label %w{n}, label %x{n}")
+        seldom = ", !prof !1" if loop.rare else ""
+        self.lines.append(f"  br i1 {goes}, label %w{n}, label %x{n}{seldom}")
         self._label(f"w{n}")
         if apart:
             self._in_region(inner_key(node, loop.body), going, loop.body)

@@ -476,7 +476,7 @@ class Emitter:
         )
 
 
-STATEMENTS = {"store", "copy", "zero", "call", "while", "switch", "for"}
+STATEMENTS = {"store", "copy", "zero", "call", "while", "switch", "for", "strips"}
 
 
 def _width(kind: str) -> int:

@@ -8,13 +8,14 @@ one before once more; a loop that changes what it reads is done entry by entry i
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import functions
 from .llvm import STATEMENTS, _width, stored_type, type_of
 from .machine import host_lanes
 from .operations import Block, Buffer, For, Node
 from .slots import placed
+from .totals import ANY_TIMES, Total, neutral, totals
 from .vector_emitter import VectorEmitter
 
 _OF_ANGLES = {"sin", "cos", "tan"}  # those of vectors are for angles below 2^45
@@ -28,6 +29,7 @@ class _Places:
         self.steps: dict[Node, int] = {index: 1}
         self.wide: set[Node] = set()
         self.inside: set[Node] = {index}
+        self.totals: list[Total] = []
 
     def add(self, node: Node) -> None:
         """Say how a node differs, whose operands are known."""
@@ -54,9 +56,13 @@ def _places(loop: For) -> _Places | None:
     """How the entries of a loop are spread in memory; None if they depend on one another, or if
     there is more in the loop than entries."""
     out = _Places(loop.index)
+    out.totals = [x for x in totals(loop) if x.buffer.live]
+    own = {node for x in out.totals for node in (x.load, x.store, x.store.args[1])}
     read: set[Buffer] = set()
     written: dict[Buffer, list[Node]] = {}
     for node in loop.body.code:
+        if node in own:
+            continue
         if node.op == "store":
             if node.data.live:
                 written.setdefault(node.data, []).append(node)
@@ -78,6 +84,14 @@ def _places(loop: For) -> _Places | None:
     return out
 
 
+class _Gathered(NamedTuple):
+    """A total of each lane: the name of it with the present entries, and what hands it on."""
+
+    total: Total
+    name: str
+    phi: str
+
+
 class LoopEmitter(VectorEmitter):
     """Writes one program down, with its loops in vectors."""
 
@@ -89,6 +103,7 @@ class LoopEmitter(VectorEmitter):
         self._places: _Places | None = None  # of the loop that is written now
         self._given: dict[str, str] = {}  # what it takes from outside, with its type
         self._apart: list[str] = []  # the functions of loops
+        self._kinds: dict[str, dict[str, str]] = {}  # the parameters of these
         super().__init__(buffers, inputs, outputs)
 
     def _in_room(self, buffers: list[Buffer]) -> None:
@@ -98,46 +113,134 @@ class LoopEmitter(VectorEmitter):
             at = places.get(buffer, 0)
             self.lines.append(f"  {buffer.name} = getelementptr i8, ptr %room, i64 {at}")
 
+    def _spread_of(self, loop: For) -> _Places | None:
+        """How the entries of a loop are spread in memory, if it is done in vectors."""
+        return _places(loop) if loop.count >= self.lanes else None
+
     def _for(self, node: Node) -> None:
-        loop = node.data
-        places = _places(loop) if loop.count >= self.lanes else None
+        places = self._spread_of(node.data)
         if places is None:
             super()._for(node)
             return
+        name, given = self._loop_function(node.data, places, node.data.count)
+        self._call_loop(name, given, "0", str(node.data.count - self.lanes))
+
+    def _call_loop(self, name: str, given: dict[str, str], begin: str, last: str) -> None:
+        """Have a loop done from an entry to the one where the last vector begins; `given` are the
+        operands by the names of the parameters."""
+        kinds = self._kinds[name]
+        more = "".join(f", {kinds[x]} {operand}" for x, operand in given.items())
+        self.lines.append(f"  call void @{name}(i64 {begin}, i64 {last}{more})")
+
+    def _loop_function(self, loop: For, places: _Places, count: int) -> tuple[str, dict[str, str]]:
+        """Write the function of a loop, done for `count` entries; returns its name, and what it
+        takes from outside."""
         self._n += 1
-        n, first, around = self._n, len(self.lines), self._block
+        name, first, around = f"loop{self._n}", len(self.lines), self._block
         self._given, self._places = {}, places
         self._label("loop")
         loop.index.name = "%i"
         self.lines.append("")
-        for inner in loop.body.code:
-            self._now_wide = inner in places.wide
-            if inner.op == "store":
-                self._store(inner)
-            elif inner.live:
-                inner.name = self._computed(inner)
-        self._now_wide, self._places = False, None
-        last = loop.count - self.lanes
+        gathered = self._entries(loop, places, count % self.lanes == 0)
         following = self._value(f"add nuw nsw i64 %i, {self.lanes}")
-        beyond = self._value(f"icmp sgt i64 {following}, {last}")
-        following = self._value(f"select i1 {beyond}, i64 {last}, i64 {following}")
-        more = self._value(f"icmp slt i64 %i, {last}")
+        beyond = self._value(f"icmp sgt i64 {following}, %last")
+        clipped = self._value(f"select i1 {beyond}, i64 %last, i64 {following}")
+        more = self._value("icmp slt i64 %i, %last")
+        self.lines.append(f"  br i1 {more}, label %loop, label %done")
+        self.lines[first + 1] = "\n".join(
+            [
+                f"  %i = phi i64 [%begin, %entry], [{clipped}, %loop]",
+                f"  %new = phi i64 [%begin, %entry], [{following}, %loop]",
+                *(x.phi for x in gathered),
+            ]
+        )
+        self._label("done")
+        for one in gathered:
+            self._put_together(one)
+        self._places = None
         body, self.lines[first:] = self.lines[first:], []
-        body[1] = f"  %i = phi i64 [0, %entry], [{following}, %loop]"
         self._label(around)
         self.lines.pop()
-        given = ", ".join(f"{kind} {name}" for name, kind in self._given.items())
+        self._kinds[name] = self._given
+        given = "".join(f", {kind} {x}" for x, kind in self._given.items())
         self._apart += [
-            f"define private void @loop{n}({given}) nounwind {{",
+            f"define private void @{name}(i64 %begin, i64 %last{given}) nounwind {{",
             "entry:",
             "  br label %loop",
             *body,
-            f"  br i1 {more}, label %loop, label %done",
-            "done:",
             "  ret void",
             "}",
         ]
-        self.lines.append(f"  call void @loop{n}({given})")
+        return name, {x: x for x in self._given}
+
+    # -- entries -------------------------------------------------------------------------------
+
+    def _entries(self, loop: For, places: _Places, even: bool) -> list[_Gathered]:
+        """What is done with the entries of a vector; returns the totals. `even` says that all
+        entries are whole vectors."""
+        by_store = {x.store: x for x in places.totals}
+        own = {node for x in places.totals for node in (x.load, x.store.args[1])}
+        gathered = []
+        for inner in loop.body.code:
+            if inner in own:
+                continue
+            self._now_wide = inner in places.wide
+            if inner in by_store:
+                gathered.append(self._gathered(by_store[inner], loop, even))
+            elif inner.op == "store":
+                self._store(inner)
+            elif inner.live:
+                inner.name = self._computed(inner)
+        self._now_wide = False
+        return gathered
+
+    def _gathered(self, total: Total, loop: For, even: bool) -> _Gathered:
+        """The total of each lane, with one more entry. Entries that are done once more because the
+        loop ends do not count again."""
+        self._n += 1
+        kind, so_far = total.value.kind, Node("lanes", total.value.kind)
+        so_far.name = f"%t{self._n}"
+        self._now_wide = True
+        value, none = self._operand(total.value), self._number(kind, neutral(total.op, kind))
+        if total.op not in ANY_TIMES and not even:
+            whole, truth = self._vector("i64"), self._vector("b1")
+            at, begun = self._moving(loop.index, 1), self._everywhere("i64", "%new")
+            fresh = self._value(f"icmp sge {whole} {at}, {begun}")
+            vector = self._vector(kind)
+            value = self._value(f"select {truth} {fresh}, {vector} {value}, {vector} {none}")
+        counted, result = Node("lanes", kind), Node("lanes", kind)
+        counted.name = value
+        assert self._places is not None
+        self._places.wide |= {so_far, counted, result}
+        result.name = self._computed(Node(total.op, kind, (so_far, counted)))
+        self._now_wide = False
+        phi = f"  {so_far.name} = phi {self._vector(kind)} [{none}, %entry], [{result.name}, %loop]"
+        return _Gathered(total, result.name, phi)
+
+    def _put_together(self, one: _Gathered) -> None:
+        """The totals of all lanes into memory."""
+        total, kind = one.total, one.total.value.kind
+        op = "add" if total.op == "sub" else total.op
+        vector, parts = self._vector(kind), []
+        for lane in range(self.lanes):
+            part = Node("lane", kind)
+            part.name = self._value(f"extractelement {vector} {one.name}, i64 {lane}")
+            parts.append(part)
+        assert self._places is not None
+        self._places.inside.update(parts)
+        total.load.name = self._load(total.load)
+        self._places.inside.add(total.load)
+        while len(parts) > 1:
+            parts = [self._combined(op, *parts[k : k + 2]) for k in range(0, len(parts), 2)]
+        whole = self._combined(op, total.load, parts[0])
+        super()._store(Node("store", kind, (total.store.args[0], whole), total.buffer))
+
+    def _combined(self, op: str, x: Node, y: Node) -> Node:
+        assert self._places is not None
+        out = Node(op, x.kind, (x, y))
+        out.name = self._computed(out)
+        self._places.inside.add(out)
+        return out
 
     def _operand(self, node: Node) -> str:
         places = self._places

@@ -99,6 +99,7 @@ class Lowering:
         self.a = Arrays(self.b, self.rows, in_loops)
         self._unrolled = UNROLLED if unrolled is None else unrolled
         self.libraries = True  # whether routines of other libraries can be called
+        self.ahead = 0  # operations up to which the first round of a loop is written before it
         self._plans: dict[Any, Plan] = {}
         self._weights: dict[int, tuple[int, int]] = {}
         self._at_indices: dict[int, set[Any]] = {}
@@ -347,9 +348,22 @@ class Lowering:
             new = self.run(body, body_consts, [*of_body, *now], given)
             return [self._where(active[0], *x) for x in zip(new, now)] if batched else new
 
-        return self._loop(
-            body, len(of_body), start, dying[split[1] :], body.outvars, going, following
-        )
+        entered = not batched and self._is_entered(condition, consts, [*of_cond, *start], body)
+        if entered:
+            start = self.run(body, body_consts, [*of_body, *start])
+        mine = dying[split[1] :]
+        return self._loop(body, len(of_body), start, mine, body.outvars, going, following, entered)
+
+    def _is_entered(self, condition: Any, consts: Any, values: list[Array], body: Any) -> bool:
+        """Whether a loop is known to be entered, and its first round is to be written before it.
+
+        That of Newton's method needs no rate of convergence yet, and is often the last.
+        """
+        if self.weight(body) > self.ahead or any(map(is_large, values)):
+            return False
+        (going,) = self.run(condition, consts, values)
+        node = self.a.small(going).flat[0]
+        return node.op == "const" and bool(node.data)
 
     def _is_short(self, length: int, body: Any) -> bool:
         """Whether a loop of known length is written out."""
@@ -465,13 +479,14 @@ class Lowering:
         ends: Sequence[Any],
         going: Callable[[list[Array]], Node],
         following: Callable[[list[Array], list[bool]], list[Array]],
+        rare: bool = False,
     ) -> list[Array]:
         """A loop that carries arrays: scalars by phis, others in memory.
 
         `ends` are the variables of the body's results, or None; one that is the variable it
         entered with does not change.
         """
-        loop = While()
+        loop = While(rare)
         now: list[Array] = []
         in_memory, same = [], []
         for i, x in enumerate(start):

@@ -12,6 +12,7 @@ import numpy as np
 from .arrays import Array, Stored, flat_index, is_large
 from .lowering import Lowering, _as_array, rule
 from .operations import Node, Unsupported, kind_of
+from .totals import neutral
 
 
 def moved(
@@ -117,6 +118,8 @@ def _slice(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     shape = eqn.outvars[0].aval.shape
     known = lambda x: x[tuple(map(slice, begin, end, steps))]  # noqa: E731
     if is_large(args[0]) and math.prod(shape) <= low.a.most:  # only what is needed is read
+        if isinstance(args[0], Stored) and shape and set(steps) == {1}:
+            return low.a.box(args[0], [b.index(k) for k in begin], shape)
         return low.a.small(
             low.a.delayed(args[0].kind, shape, lambda i: low.a.entry(args[0], source(i)), ())
         )
@@ -129,15 +132,15 @@ def _concatenate(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     if math.prod(shape) <= low.a.most:
         return np.concatenate([low.a.small(x) for x in args], axis=axis)
     out = Stored(low.a.new_buffer(kind_of(eqn.outvars[0].aval.dtype), math.prod(shape)), shape)
-    at = 0
-    for x in args:
+    firsts = np.cumsum([0, *(x.shape[axis] for x in args)]).tolist()
+    # single numbers come first, so that loops follow one another
+    for x, at in sorted(zip(args, firsts), key=lambda pair: is_large(pair[0])):
 
         def place(index: Sequence[Node], at: int = at) -> list[Node]:
             moved = b.apply("add", "i64", index[axis], b.index(at))
             return [*index[:axis], moved, *index[axis + 1 :]]
 
         _put(low, out, x, place)
-        at += x.shape[axis]
     return out
 
 
@@ -307,15 +310,17 @@ def _dynamic_slice(low: Lowering, eqn: Any, args: list[Array]) -> Array:
         return _as_array(x[place], tuple(sizes))
     x = low.a.stored(x)
 
+    if math.prod(sizes) <= low.a.most and sizes[1:] == x.shape[1:]:  # one after the other
+        first = flat_index(b, [begin[0], *[b.index(0)] * (len(sizes) - 1)], x.shape)
+        return low.a.loaded(x.buffer, first, tuple(sizes))
+    if sizes and math.prod(sizes) <= low.a.most:
+        return low.a.box(x, begin, sizes)
+
     def entry(index: Sequence[Node]) -> Node:
         at = [b.apply("add", "i64", i, k) for i, k in zip(index, begin, strict=True)]
         return b.load(x.buffer, flat_index(b, at, x.shape))
 
-    if math.prod(sizes) <= low.a.most and sizes[1:] == x.shape[1:]:  # one after the other
-        first = flat_index(b, [begin[0], *[b.index(0)] * (len(sizes) - 1)], x.shape)
-        return low.a.loaded(x.buffer, first, tuple(sizes))
-    out = low.a.delayed(x.kind, tuple(sizes), entry, [x.buffer])
-    return low.a.small(out) if out.size <= low.a.most else out
+    return low.a.delayed(x.kind, tuple(sizes), entry, [x.buffer])
 
 
 @rule("dynamic_update_slice")
@@ -371,8 +376,6 @@ def _gather(low: Lowering, eqn: Any, args: list[Array]) -> Array:
         given = eqn.params.get("fill_value")
         fill = b.const(kind, math.nan if kind[0] == "f" else 0 if given is None else given)
         if kind[0] in "iu" and given is None:
-            from .primitives import neutral
-
             fill = b.const(kind, neutral("max" if kind[0] == "i" else "min", kind))
         elif given is not None:
             fill = b.const(kind, given)

@@ -64,7 +64,7 @@ PATIENCE = 2.0  # seconds of compiling after which somebody at a terminal is tol
 # over a long program take longer than they save: its zeros and common parts are gone already.
 SIZES = (8000, 20_000, 40_000)
 EFFORTS = (Effort(2, 2), Effort(1, 1), Effort(0, 1), Effort(0, 0))
-IN_LOOPS = Effort(0, 1)  # their vectors are written already
+IN_VECTORS = Effort(0, 1)  # at most, where vectors are written already
 
 # LLVM's longest passes take half of XLA's time, 28 s of 42 s for a chain of 100 bodies, and make no
 # step faster.
@@ -182,10 +182,7 @@ class Native:
             counts.left_to_xla.append((self.__name__, str(reason)))
             return _by_xla(closed, shape, shapes, key, self._once)
         clock.append(time.perf_counter())
-        size = layout.operations
-        effort = EFFORTS[3 if self._once else bisect.bisect_left(SIZES, size)]
-        if layout.in_loops and not self._once:
-            effort = IN_LOOPS
+        effort = _effort(layout, self._once)
         by_text = fingerprint.fingerprint("text", machine.processor(), text, *effort)
         found = store.read(by_text)
         code = patiently(machine.object_code, text, effort) if found is None else found[1]
@@ -221,6 +218,16 @@ class Native:
             )
         except fingerprint.Unknown:
             return None
+
+
+def _effort(layout: Layout, once: bool) -> Effort:
+    """How much a program is worked on."""
+    length = bisect.bisect_left(SIZES, layout.operations)
+    if once:
+        return EFFORTS[-1]
+    if layout.in_loops or (layout.in_rows and length == 1):
+        return IN_VECTORS
+    return EFFORTS[length]
 
 
 def _by_xla(

@@ -121,11 +121,13 @@ class Block:
 
 
 class While:
-    """A loop whose condition is looked at first. Its results are its `phis` themselves."""
+    """A loop whose condition is looked at first. Its results are its `phis` themselves. A `rare`
+    one has had its first round already."""
 
-    __slots__ = ("body", "condition", "going", "phis")
+    __slots__ = ("body", "condition", "going", "phis", "rare")
 
-    def __init__(self) -> None:
+    def __init__(self, rare: bool = False) -> None:
+        self.rare = rare
         self.phis: list[Node] = []  # args: (start, next)
         self.condition, self.body = Block(), Block()
         self.going: Node | None = None
@@ -158,6 +160,8 @@ def blocks_in(node: Node) -> list[Block]:
         return [node.data.condition, node.data.body]
     if node.op == "switch":
         return node.data.blocks
+    if node.op == "strips":
+        return [node.data.block]
     return [node.data.body] if node.op == "for" else []
 
 
@@ -632,6 +636,9 @@ def _not(b: Builder, kind: str, x: Node) -> Node | None:
 def _larger(b: Builder, kind: str, x: Node, y: Node) -> Node | None:
     if kind == "b1":
         return b.apply("or", kind, x, y)
+    for nothing, other in ((x, y), (y, x)):
+        if nothing.op == "const" and is_float(kind) and nothing.data <= 0 and is_size(other):
+            return other
     return x if x is y else None
 
 
@@ -653,3 +660,12 @@ _FOLDED: dict[str, Callable[..., Node | None]] = {
     "max": _larger,
     "min": _smaller,
 }
+
+
+def is_size(x: Node) -> bool:
+    """Whether a number is known not to be negative; NaN has no sign either."""
+    if x.op == "const":
+        return x.data >= 0 and str(x.data)[0] != "-"
+    if x.op in ("max", "min"):
+        return all(map(is_size, x.args))
+    return x.op == "abs" or (x.op == "select" and all(map(is_size, x.args[1:])))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
 from .arrays import Array, is_large
 from .lowering import Lowering, _scalar, rule
-from .operations import Node, Unsupported, bits, is_float, is_signed, kind_of
+from .operations import Node, Unsupported, bits, is_float, kind_of
+from .totals import neutral
 
 # Primitives that are one operation, by their names.
 _PLAIN = {
@@ -235,23 +236,6 @@ _REDUCE = {
 _ANY_ORDER = {"max", "min", "and", "or"}
 
 
-def neutral(op: str, kind: str) -> Any:
-    """What a reduction begins with."""
-    if op in ("add", "or", "xor"):
-        return 0
-    if op == "mul":
-        return 1
-    if op == "and":
-        return True if kind == "b1" else -1
-    if is_float(kind):
-        return -math.inf if op == "max" else math.inf
-    if kind == "b1":
-        return op == "min"
-    n = bits(kind)
-    low, high = (-(1 << (n - 1)), (1 << (n - 1)) - 1) if is_signed(kind) else (0, (1 << n) - 1)
-    return low if op == "max" else high
-
-
 @rule(*_REDUCE)
 def _reduce(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     op, kind = _REDUCE[eqn.primitive.name], kind_of(eqn.invars[0].aval.dtype)
@@ -274,13 +258,23 @@ def _reduce(low: Lowering, eqn: Any, args: list[Array]) -> Array:
             columns = low.rows.folded(partial(low.b.apply, op, kind), columns.tolist(), x.shape)
         out = np.empty(shape, object)
         for index in np.ndindex(*shape):
-            nodes = columns[(slice(None), *index)]
-            total = nodes[0] if len(nodes) else first
+            nodes = list(columns[(slice(None), *index)]) or [first]
+            if op in _ANY_ORDER:  # in pairs, so that one need not wait for the other
+                out[index] = _in_pairs(partial(low.b.apply, op, kind), nodes)
+                continue
+            total = nodes[0]
             for node in nodes[1:]:
                 total = low.b.apply(op, kind, total, node)
             out[index] = total
         return out
     return reduced(low, x, axes, shape, lambda a, b: low.b.apply(op, kind, a, b), first)
+
+
+def _in_pairs(combine: Callable[[Node, Node], Node], nodes: list[Node]) -> Node:
+    while len(nodes) > 1:
+        last = nodes[-1:] if len(nodes) % 2 else []
+        nodes = [combine(a, b) for a, b in zip(nodes[::2], nodes[1::2], strict=False)] + last
+    return nodes[0]
 
 
 def reduced(
@@ -291,26 +285,40 @@ def reduced(
     combine: Callable[[Node, Node], Node],
     first: Node,
 ) -> Array:
-    """A reduction of a large array, by loops."""
+    """A reduction of a large array, by loops over its long axes."""
     from .arrays import Stored, flat_index
 
     b = low.b
+    short = [d for d in axes if low.a.is_written_out(x.shape, d)]
+    long = [d for d in axes if d not in short]
     out = Stored(low.a.new_buffer(first.kind, max(math.prod(shape), 1)), tuple(shape))
     kept = [d for d in range(len(x.shape)) if d not in axes]
 
+    def entries(index: list[Node], inner: list[Node]) -> Node:
+        """Those along the short axes, put together."""
+        full: list[Node] = [b.index(0)] * len(x.shape)
+        for d, i in (*zip(kept, index, strict=True), *zip(long, inner, strict=True)):
+            full[d] = i
+        found = []
+        for place in np.ndindex(*(x.shape[d] for d in short)):
+            for d, k in zip(short, place, strict=True):
+                full[d] = b.index(k)
+            found.append(low.a.entry(x, list(full)))
+        return reduce(combine, found)
+
     def one(index: list[Node]) -> None:
         at = flat_index(b, index, shape)
+        if not long and 0 not in x.shape:
+            b.store(out.buffer, at, entries(index, []))
+            return
         b.store(out.buffer, at, first)
 
         def term(inner: list[Node]) -> None:
-            full: list[Node] = [b.index(0)] * len(x.shape)
-            for d, i in zip(kept, index, strict=True):
-                full[d] = i
-            for d, i in zip(axes, inner, strict=True):
-                full[d] = i
-            b.store(out.buffer, at, combine(b.load(out.buffer, at), low.a.entry(x, full)))
+            value = entries(index, inner)
+            b.store(out.buffer, at, combine(b.load(out.buffer, at), value))
 
-        low.a.for_each([x.shape[d] for d in axes], term)
+        if 0 not in x.shape:
+            low.a.for_each([x.shape[d] for d in long], term)
 
     low.a.for_each(shape, one)
     return out

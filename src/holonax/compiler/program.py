@@ -14,15 +14,16 @@ from .executable import Layout
 from .fusion import fuse
 from .lanes import LaneEmitter
 from .llvm import Emitter
-from .loops import LoopEmitter
 from .lowering import MOST
 from .lowering import Lowering as Lowering
 from .machine import object_code as object_code
 from .operations import Block, Buffer, Node, Unsupported, kind_of
+from .strip_writer import StripEmitter
 from .threads import ThreadEmitter
 
 SHORT = 4000  # operations up to which a program is
 LONG = 30_000  # operations from which on loops are not written out for a GPU: its compiler gives up
+AHEAD = 20_000  # operations up to which the first round of a loop is written before it
 MUCH = 2000  # numbers from which on results are written as soon as they are known
 
 Plain = tuple[tuple[int, float], ...]  # numbers of an array that are known, by place
@@ -47,11 +48,11 @@ def written(closed: Any) -> tuple[str, Layout]:
     made = lowered(closed, Lowering(in_loops=True) if wide else low)
     sizes = len(made.inputs), len(made.outputs)
     emitter = (
-        LoopEmitter(made.main, made.buffers, *sizes) if wide else Emitter(made.buffers, *sizes)
+        StripEmitter(made.main, made.buffers, *sizes) if wide else Emitter(made.buffers, *sizes)
     )
     emitter.block(made.main)
-    text = emitter.text()
-    return text, Layout(made.inputs, made.outputs, emitter.scratch, made.operations, wide)
+    text, rows = emitter.text(), bool(low.rows.widths)
+    return text, Layout(made.inputs, made.outputs, emitter.scratch, made.operations, wide, rows)
 
 
 def written_in_lanes(
@@ -64,7 +65,7 @@ def written_in_lanes(
     Vectors are many registers, which loops have to hand on: more of these are written out. Short
     programs take two vectors for each number, so that one is computed while another waits.
     """
-    made = lowered(closed, _apart(4 * lowering.UNROLLED))
+    made = lowered(closed, _apart(4 * lowering.UNROLLED, AHEAD))
     lanes = lanes or machine.host_lanes() * (2 if made.operations <= SHORT else 1)
     sizes = len(made.inputs), len(made.outputs)
     emitter = LaneEmitter(made.main, made.buffers, *sizes, batched, lanes)
@@ -86,10 +87,10 @@ def written_in_threads(
     return emitter.text(), Layout(made.inputs, made.outputs, 0, made.operations)
 
 
-def _apart(unrolled: int | None = None) -> Lowering:
+def _apart(unrolled: int | None = None, ahead: int = 0) -> Lowering:
     """For programs of which many run side by side, which call no library."""
     low = Lowering(unrolled)
-    low.libraries = False
+    low.libraries, low.ahead = False, ahead
     return low
 
 

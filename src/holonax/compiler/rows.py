@@ -124,10 +124,12 @@ def widths(measured: dict[int, int], weight: int) -> list[int]:
     """The lengths of rows that are worth it, given how many operations are on each.
 
     A vector over all coordinates is made of several such rows, and not a length of its own. Rows
-    that are longer by one come with them: those of all bodies and the ground.
+    that are longer or shorter by one come with them: those of all bodies and the ground, and those
+    of all pairs of neighbours.
     """
     found: list[int] = []
     for n in sorted(measured):
         if SHORTEST <= n <= LONGEST and measured[n] >= SHARE * max(weight, 1):
             found += [] if any(n % m == 0 for m in found) else [n]
-    return found + [n + 1 for n in found if n + 1 in measured and n + 1 not in found]
+    others = [m for n in found for m in (n + 1, n - 1) if m in measured and m not in found]
+    return found + list(dict.fromkeys(others))

@@ -48,12 +48,15 @@ class _Spans:
 
     def _inside(self, node: Node, begin: int) -> dict[Buffer, _Span]:
         """What the blocks of a statement need: what one branch, or the body of a loop, has to
-        itself is needed inside of that only. A loop over entries is one statement."""
+        itself is needed inside of that only. A loop over entries is one statement; loops in strips
+        are as well, but for what is passed on inside of a strip."""
         found = [self._block(block) for block in blocks_in(node)]
         out: dict[Buffer, _Span] = {}
+        passing = node.data.passing if node.op == "strips" else set()
         for spans in found:
             for buffer, span in spans.items():
-                shared = node.op == "for" or buffer in out
+                shared = node.op in ("for", "strips") and buffer not in passing
+                shared = shared or buffer in out
                 out[buffer] = _Span(begin, self._at, begin) if shared else span
         return out
 

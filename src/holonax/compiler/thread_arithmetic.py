@@ -16,8 +16,6 @@ for, to others.
 
 from __future__ import annotations
 
-from .operations import Node
-
 _HEAD = "nounwind memory(none) willreturn alwaysinline"
 
 _INVERSE = f"""
@@ -73,12 +71,3 @@ def text(names: set[str]) -> tuple[list[str], set[str]]:
     if names:
         declared.add(f"declare double @llvm.fma.f64(double, double, double) {pure}")
     return [_TEXTS[name] for name in sorted(names)], declared
-
-
-def is_size(x: Node) -> bool:
-    """Whether a number is known not to be negative; NaN has no sign either."""
-    if x.op == "const":
-        return x.data >= 0 and str(x.data)[0] != "-"
-    if x.op in ("max", "min"):
-        return all(map(is_size, x.args))
-    return x.op == "abs" or (x.op == "select" and all(map(is_size, x.args[1:])))

@@ -13,7 +13,7 @@ from typing import Any
 from . import functions, routines, thread_arithmetic
 from .cuda import in_bank
 from .llvm import Emitter, _width, literal, stored_type
-from .operations import Block, Buffer, Node, Unsupported, is_float
+from .operations import Block, Buffer, Node, Unsupported, is_float, is_size
 
 TRIPLE = "nvptx64-nvidia-cuda"
 _LOCAL = 1 << 17  # bytes of arrays that one thread may have
@@ -177,7 +177,7 @@ class ThreadEmitter(Emitter):
                 return self._quotient(*args)
             if op == "sqrt":
                 return self._by("root", self._operand(args[0]))
-            if op == "max" and all(map(thread_arithmetic.is_size, args)):
+            if op == "max" and all(map(is_size, args)):
                 return self._larger(*map(self._operand, args))
         return super()._float(op, kind, args)
 

@@ -64,14 +64,14 @@ class RungeKutta(Integrator):
         return None
 
     def _weights(self) -> np.ndarray:
-        """What each k counts in the stages, the solution and the errors: (stages, sums)."""
+        """What each k counts in the stages, the solution and the errors: (sums, stages)."""
         table = self.tableau
         stages = len(table.b_sol)
         rows = [np.zeros(stages)]
         rows += [np.pad(row, (0, stages - len(row))) for row in table.a_lower]
         rows += [table.b_sol] + ([table.b_error] if self.estimates_error else [])
         rows += [] if table.b_third is None else [table.b_third]
-        return np.array(rows).T
+        return np.array(rows)
 
     def step(
         self,
@@ -88,26 +88,26 @@ class RungeKutta(Integrator):
         weights, nodes = jnp.asarray(self._weights()), jnp.asarray([0.0, *self.tableau.c])
         start = jnp.concatenate(y0)
 
-        # A k is carried to the next stage before it is added to the sums, so that it is there in
-        # memory: XLA would compute it anew for each of them.
-        def stage(carry: Any, i: Any) -> Any:
-            sums, first, last = carry
-            sums = sums + jnp.where(i > 0, weights[i - 1], 0.0)[:, None] * last
-            z = start + h * sums[i]
+        count, stages = weights.shape
+
+        def total(ks: Any, i: Any) -> Any:
+            weight = weights[i]
+            return sum((weight[j] * ks[j] for j in range(1, stages)), weight[0] * ks[0])
+
+        def stage(ks: Any, i: Any) -> Any:
+            z = start + h * total(ks, i)
             k = jnp.concatenate(terms.vf(t0 + nodes[i] * h, (z[:nq], z[nq:]), context))
             if known is not None:  # the values are known, and only followed back
                 k = moved_back(known[i], -k)
-            return (sums, jnp.where(i > 0, first, k), k), k
+            return ks.at[i].set(k), k
 
-        stages, count = weights.shape
-        zero = jnp.zeros_like(start)
-        begin = jnp.zeros((count, *start.shape), start.dtype), zero, zero
-        (sums, first, last), rates = self._loop(stage, begin, stages, args.keeps)
-        sums = sums[stages:] + weights[-1, stages:, None] * last
+        begin = jnp.zeros((stages, *start.shape), start.dtype)
+        ks, rates = self._loop(stage, begin, stages, args.keeps)
+        sums = [h * total(ks, i) for i in range(stages, count)]
         split = lambda x: (x[..., :nq], x[..., nq:])  # noqa: E731
-        y1 = split(start + h * sums[0])
-        error = split(self._error(*(h * sums[1:]))) if self.estimates_error else None
-        dense = {"y0": y0, "y1": y1, "k": split(h * jnp.stack([first, last]))}
+        y1 = split(start + sums[0])
+        error = split(self._error(*sums[1:])) if self.estimates_error else None
+        dense = {"y0": y0, "y1": y1, "k": split(h * ks[jnp.array([0, -1])])}
         if args.keeps:
             dense["solution"] = rates
         return y1, error, dense, None, True

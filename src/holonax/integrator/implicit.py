@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from .._arguments import flag
@@ -65,8 +66,10 @@ class ImplicitStep(Integrator):
         context: StepContext,
         scaling: Scaling | None = None,
         linear: Linear | None = None,
+        q: Array | None = None,
     ) -> tuple[Any, Array, NewtonCounts, Array]:
-        """Newton on the unknowns of a step, the algebraic variables being the last of them.
+        """Newton on the unknowns of a step, the algebraic variables being the last of them; the
+        step begins at q.
 
         Returns them, whether they solve the equations, the counts and the condition number.
         """
@@ -86,11 +89,13 @@ class ImplicitStep(Integrator):
             auxiliary=context.formulation.kind == "ode",
             differentiable=context.differentiable,
             known=context.known,
+            size=None if q is None else jnp.max(jnp.abs(jax.lax.stop_gradient(q)), initial=0.0),
         )
 
     def _solve_stage(self, stage: Stage, start: Any) -> tuple[Any, Array, NewtonCounts, Array]:
         """Newton on the unknowns of a stage."""
-        return self._solve(stage.residual, start, stage.context, stage.scaling, stage.linear)
+        scaling, linear = stage.scaling, stage.linear
+        return self._solve(stage.residual, start, stage.context, scaling, linear, stage.y0.q)
 
 
 def error_by_index(

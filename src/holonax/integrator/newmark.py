@@ -217,7 +217,7 @@ class _NewmarkFamily(ImplicitStep):
             if equations.solver is not None:
                 linear = Linear(prepare, solve, tangent=equations.tangent(solve))
             scaling = scaled(args, unit, reach)
-        x, solved, counts, condition = self._solve(residual, start, args, scaling, linear)
+        x, solved, counts, condition = self._solve(residual, start, args, scaling, linear, y0.q)
         q, _, w, v, _, a, z = state(x)
         q = system.normalize(q)
         y1 = FullState(q, v, a, z, condition)

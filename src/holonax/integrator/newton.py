@@ -20,6 +20,8 @@ from .known import Solution, held, moved_back
 _SLOW = 0.3
 # A bound for the change after a change of one of scaled unknowns, relative to its square.
 _CURVATURE = 10.0
+# How many units in the last place of the configuration its increments can be found to.
+_ROUNDING = 16
 
 
 class NewtonCounts(NamedTuple):
@@ -100,6 +102,7 @@ def newton(
     auxiliary: bool = False,
     differentiable: bool = True,
     known: Solution | None = None,
+    size: Any = None,
 ) -> tuple[Any, Array, NewtonCounts, Array]:
     """Solve residual(x) = 0 from `start`, pytrees of equal total size.
 
@@ -112,8 +115,9 @@ def newton(
     well. What will not be differentiated is traced in half the time. `linear` solves the linear
     equations, a dense matrix where it is None. With `dependent` constraints the last block, the
     multipliers, are the smallest that solve them. `auxiliary` says that nobody asks for the last
-    block, whose changes then do not count. Of a solution that is `known` only the derivative is
-    found. Returns (x, converged, counts, condition), the
+    block, whose changes then do not count. Scaled unknowns are increments of a configuration: of
+    one that is given to be of a `size` they are found to its rounding at most. Of a solution that
+    is `known` only the derivative is found. Returns (x, converged, counts, condition), the
     condition number of the last matrix being zero unless `scaling` asks for it.
     """
     flat, unravel = ravel_pytree(start)
@@ -127,6 +131,8 @@ def newton(
     most = 4 * max_iterations if kept else max_iterations
     rows, columns = _expanded(scaling, sizes)
     enough, small = (tolerance, 1e-6) if scaling is None else (1e-2 * tolerance, 1e-8)
+    if scaling is not None and size is not None:
+        enough = jnp.maximum(enough, _ROUNDING * jnp.finfo(flat.dtype).eps * size)
 
     def dense(x: Array) -> Any:
         """The factor of the scaled matrix, the matrix itself, and the value of the equations."""

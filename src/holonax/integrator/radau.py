@@ -172,7 +172,7 @@ class RadauIIA(ImplicitStep):
         equations = _Stages(args, t0, h, y0, *self._tableau())
         start = equations.start(*self._guess(past, y0, h))
         x, solved, counts, condition = self._solve(
-            equations.residual, start, args, equations.scaling, equations.linear
+            equations.residual, start, args, equations.scaling, equations.linear, y0.q
         )
         q, _, u, v, a, z = equations.states(x)
         y1 = FullState(args.system.normalize(q[-1]), v[-1], a[-1], z[-1], condition)

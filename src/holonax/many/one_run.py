@@ -20,8 +20,6 @@ from .reductions import Moving, Reduction, StepTimes, observed
 
 _ITERATIONS = 50  # of Newton's method for the assembly
 FITTED = 1e-10  # the largest residual of a start that fits together [m or rad]
-# A velocity off the constraints by more than this, in units of the fastest, is moved onto them.
-_SLIDING = 1e-9
 
 
 class RunPlan(NamedTuple):
@@ -321,9 +319,12 @@ def fitted(system: System, t: Any, q: Array, v: Array) -> tuple[Array, Array, Ar
         factor = system.factor(q, t)
         moved = v - factor.correct(rate)
         moved = moved - factor.correct(system.constraint_rate(q, moved, t))
+        new = system.constraint_rate(q, moved, t)
+        # however slow: steps by error find no end where their projection moves what they begin with
+        better = _largest(new) < 0.5 * _largest(rate)
         scale = jnp.maximum(1.0, _largest(v))
-        v = jnp.where(_largest(rate) > _SLIDING * scale, moved, v)
-        left = _worst(system.constraint_rate(q, v, t), 1e-8 * scale)
+        v, rate = jnp.where(better, moved, v), jnp.where(better, new, rate)
+        left = _worst(rate, 1e-8 * scale)
         misfit = jnp.where(misfit[0] == 0, left, misfit)
     return q, v, misfit
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Protocol
+from functools import lru_cache
+from typing import Any, Protocol
 
 import jax
 import numpy as np
@@ -92,6 +93,16 @@ class InLanes:
         return jax.tree.unflatten(self._program.tree, leaves)
 
 
+@lru_cache(maxsize=16)
+def _by_xla(plan: Hashable) -> Any:
+    """Many runs of one structure."""
+
+    def run(shared: Shared, own: Own) -> Ended:
+        return one_run(plan, shared, own)  # pyright: ignore[reportArgumentType]
+
+    return jax.jit(jax.vmap(run, (None, 0)))
+
+
 class UnderXLA:
     """Runs by `vmap`, compiled by XLA: for what the compiler for lanes does not take."""
 
@@ -99,7 +110,7 @@ class UnderXLA:
 
     def __init__(self, plan: RunPlan, shared: Shared, reason: str):
         self._reason, self._shared = reason, shared
-        self._many = jax.jit(jax.vmap(lambda shared, own: one_run(plan, shared, own), (None, 0)))
+        self._many = _by_xla(plan)
 
     @property
     def description(self) -> str:

@@ -261,7 +261,9 @@ class ErrorControl(eqx.Module):
         cut = jnp.logical_and(keep, t1 - t0 < 0.99 * state.free)
         free = jnp.where(cut, jnp.maximum(free, state.free), free)
         t = jnp.where(keep, t1, t0)
-        smallest = jnp.maximum(control.dt_min, 4 * jnp.finfo(t.dtype).eps * jnp.abs(t))
+        # at t = 0 any step can be told from none, but numbers end
+        floor = jnp.maximum(4 * jnp.finfo(t.dtype).eps * jnp.abs(t), jnp.finfo(t.dtype).tiny)
+        smallest = jnp.maximum(control.dt_min, floor)
         remembered = jnp.where(keep, jnp.maximum(error, 1e-4), state.error)
         return Judgement(
             keep,

@@ -135,6 +135,7 @@ def _program(objective: Objective, names: tuple[str, ...], rest: Hashable) -> An
         moved = {name: x for name, x in values.items() if name not in ("q", "v")}
         return run_of(system.with_parameters(moved) if moved else system, knots, numbers, **method)
 
+    @jax.jit  # so that what is traced for the first program serves for the last
     def first(values: Any, leaves: Any, state: Any, knots: Any, numbers: Any) -> Any:
         start = values.get("q", state[0]), values.get("v", state[1])
         begun = prepared(values, leaves, knots, numbers).first(*start, knots, numbers)

@@ -25,16 +25,22 @@ from .status import BLOW_UP, Failure, SolverStatus
 _SLOW = 1e-8
 
 
-def problem_term(formulation: Formulation) -> diffrax.ODETerm:
-    """The diffrax term of a formulation, for (q, v) and for the full state alike."""
+class _Rates(eqx.Module):
+    """The rates of a formulation, for (q, v) and for the full state alike. Equal ones are equal, so
+    that what is traced with one serves for the other."""
 
-    def field(t: Any, y: Any, context: StepContext) -> Any:
-        rates = formulation.vector_field(t, (y[0], y[1]), context)
+    formulation: Formulation
+
+    def __call__(self, t: Any, y: Any, context: StepContext) -> Any:
+        rates = self.formulation.vector_field(t, (y[0], y[1]), context)
         if len(y) == 2:
             return rates
         return jax.tree.map(jnp.zeros_like, y)._replace(q=rates[0], v=rates[1])
 
-    return diffrax.ODETerm(field)
+
+def problem_term(formulation: Formulation) -> diffrax.ODETerm:
+    """The diffrax term of a formulation."""
+    return diffrax.ODETerm(_Rates(formulation))
 
 
 class StabilizedSolver(diffrax.AbstractSolver):

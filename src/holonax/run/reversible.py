@@ -176,12 +176,12 @@ class _Lines:
         )
         return flat(parts[0], float), flat(parts[1], int)
 
-    def apart(self, real: Array, whole: Array) -> Any:
-        """The tree again."""
+    def apart(self, real: Array, whole: Array, number: Array) -> Any:
+        """The tree of a line again."""
         at, found = [0, 0], []
         for shape, kind in self.shapes:
             k, size = int(kind.kind != "f"), int(np.prod(shape))
-            x = lax.slice_in_dim((real, whole)[k], at[k], at[k] + size)
+            x = lax.dynamic_slice((real, whole)[k], (number, at[k]), (1, size))
             found.append(x.reshape(shape).astype(kind))
             at[k] += size
         return self.tree.unflatten(found)
@@ -196,7 +196,7 @@ class _AllKept(NamedTuple):
 
     def __call__(self, k: Any) -> _Kept:
         """What is kept of step k."""
-        return self.lines.apart(self.real[k], self.whole[k])
+        return self.lines.apart(self.real, self.whole, k)
 
 
 class _Reversible:

@@ -1,0 +1,344 @@
+"""Loops over long arrays that are done strip by strip.
+
+Loops that follow one another pass arrays on. Where these are longer than the processor's cache,
+each loop waits for memory. So the loops of a group are all done for the first entries, then for
+the next ones: an array that only the loops of one group use has room for one strip instead of all
+entries, and never leaves the cache.
+
+A loop that needs entries ahead of its own from an earlier one lags behind it, by as many entries;
+one that needs entries behind its own finds them in what is kept of the strip before. Arrays of
+several numbers for each body, one after the other in memory, are done part by part: those of one
+loop over all numbers as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from .fusion import even_places
+from .llvm import STATEMENTS
+from .operations import Block, Buffer, For, Node, blocks_in, touched
+from .totals import totals
+
+LENGTH = 384  # entries of a strip at most,
+SHORTEST = 192  # and at least
+LONG = 2  # strips from which on loops are done in these
+NEAR = 2  # entries by which the arrays of bodies and of joints may differ
+MOST_PARTS = 64  # of an array
+FURTHEST = 48  # entries that a loop may lag behind
+
+
+class Access(NamedTuple):
+    """Entries of a buffer that a loop reads or writes: its index, and `first`."""
+
+    buffer: Buffer
+    first: int
+    writes: bool
+
+
+class Part:
+    """One statement of a group: a loop over `times` times `count` entries, which lags by `lag`."""
+
+    def __init__(self, node: Node, times: int, count: int):
+        self.node, self.times, self.count, self.lag = node, times, count, 0
+        self.accesses: list[Access] = []  # entries side by side,
+        self.reads: set[Buffer] = set()  # and elsewhere
+        self.writes: set[Buffer] = set()
+        self.alone: set[Buffer] = set()  # what no other loop of the group may touch
+        self.places: dict[Node, tuple[int, int]] = {}  # (step, first) of indices
+
+    def expanded(self) -> Iterator[Access]:
+        """The accesses of loops over `count` entries."""
+        for buffer, first, writes in self.accesses:
+            for k in range(self.times):
+                yield Access(buffer, first + k * self.count, writes)
+
+
+class Local(NamedTuple):
+    """A buffer with room for one strip: `parts` of so many `entries`, which have room for `room`
+    each; the first is the one at `low` from the beginning of the strip. `kept` are moved on to the
+    next strip."""
+
+    parts: int
+    entries: int
+    room: int
+    low: int
+    kept: int
+
+
+class Strips:
+    """A group of loops: `rounds` strips of `length` entries."""
+
+    def __init__(self, parts: list[Part], length: int):
+        self.parts, self.length = parts, length
+        self.block = Block()
+        self.block.code = [x.node for x in parts]
+        self.rounds = max(-(-(x.count + x.lag) // length) for x in parts)
+        self.local: dict[Buffer, Local] = {}
+
+    @property
+    def passing(self) -> set[Buffer]:
+        """Buffers that nothing is kept in from one strip to the next."""
+        return {buffer for buffer, x in self.local.items() if not x.kept}
+
+
+class _Group:
+    """Statements that can be done strip by strip, as far as they are known."""
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self.reads: set[Buffer] = set()
+        self.writes: set[Buffer] = set()
+        self._elsewhere: set[Buffer] = set()
+        self._accesses: dict[Buffer, list[tuple[Access, Part]]] = {}
+
+    def meets(self, reads: set[Buffer], writes: set[Buffer]) -> bool:
+        """Whether something that reads and writes has to be done after this."""
+        return bool(self.writes & (reads | writes) or self.reads & writes)
+
+    def add(self, part: Part, lanes: int) -> bool:
+        """Take one more, if it can be."""
+        own = list(part.expanded())
+        reads = part.reads | part.alone | {x.buffer for x in own if not x.writes}
+        writes = part.writes | part.alone | {x.buffer for x in own if x.writes}
+        elsewhere = part.reads | part.writes | part.alone
+        met = (self.writes & (reads | writes)) | (self.reads & writes)
+        if met & (elsewhere | self._elsewhere):
+            return False
+        lag = 0
+        for new in own:
+            for old, other in self._accesses.get(new.buffer, ()):
+                ahead = new.first - old.first
+                if not (new.writes or old.writes) or not -part.count < ahead < other.count:
+                    continue
+                lag = max(lag, -(-(other.lag + ahead) // lanes) * lanes)
+                if lag > FURTHEST:
+                    return False
+        part.lag = lag
+        self.parts.append(part)
+        self.reads |= reads
+        self.writes |= writes
+        self._elsewhere |= elsewhere
+        for new in own:
+            self._accesses.setdefault(new.buffer, []).append((new, part))
+        return True
+
+
+class _Later:
+    """Numbers that are computed after a group, since they are found from what it writes."""
+
+    def __init__(self) -> None:
+        self.code: list[Node] = []
+        self._known: set[Node] = set()
+        self._reads: set[Buffer] = set()
+
+    def add(self, node: Node) -> None:
+        """Put a number off."""
+        self.code.append(node)
+        self._known.add(node)
+        self._reads |= touched(node)[0]
+
+    def is_needed(self, node: Node) -> bool:
+        """Whether something needs one of these numbers, or writes to what they are read from."""
+        if node.op == "for":
+            code = node.data.body.code
+            writes = {x.data for x in code if x.op == "store"}
+            needed = any(y in self._known for x in code for y in x.args)
+        else:
+            writes = touched(node)[1]
+            needed = any(x in self._known for x in node.args)
+        return needed or bool(self._reads & writes)
+
+
+class _Maker:
+    """Makes groups of the loops of a program; `in_vectors` says which loops can be."""
+
+    def __init__(self, in_vectors: Callable[[Node], bool], lanes: int):
+        self._in_vectors, self._lanes = in_vectors, lanes
+        self.made: list[Strips] = []
+
+    def block(self, block: Block) -> None:
+        """Join the loops of a block, and of those inside of it.
+
+        Single numbers between loops are computed before the group, or if they need one of its
+        totals after it.
+        """
+        count = _usual_count(block)
+        out: list[Node] = []
+        group, later = _Group(), _Later()
+
+        def close() -> None:
+            nonlocal group, later
+            out.extend([*self._joined(group.parts), *later.code])
+            group, later = _Group(), _Later()
+
+        for node in block.code:
+            if node.op == "for" and is_idle(node.data):
+                continue
+            part = self._part(node, count) if count >= LONG * LENGTH else None
+            if part is not None:
+                if later.is_needed(node) or not group.add(part, self._lanes):
+                    close()
+                    assert group.add(part, self._lanes)
+                continue
+            inner = blocks_in(node)
+            meets = group.meets(*touched(node))
+            if not inner and node.op not in STATEMENTS and (meets or later.is_needed(node)):
+                later.add(node)
+                continue
+            if inner or meets or later.is_needed(node):
+                close()
+            if node.op != "for":
+                for x in inner:
+                    self.block(x)
+            out.append(node)
+        close()
+        block.code[:] = out
+
+    def _joined(self, parts: list[Part]) -> list[Node]:
+        """Statements that do a group."""
+        length = self._length(parts) if len(parts) > 1 else None
+        if length is None:
+            return [x.node for x in parts]
+        self.made.append(Strips(parts, length))
+        return [Node("strips", "", (), self.made[-1])]
+
+    def _length(self, parts: list[Part]) -> int | None:
+        """Entries of a strip: such that no loop ends with less than a vector."""
+        for length in range(LENGTH, SHORTEST - 1, -self._lanes):
+            ends = ((x.count + x.lag) % length for x in parts)
+            if not any(0 < rest < self._lanes for rest in ends):
+                return length
+        return None
+
+    def _part(self, node: Node, usual: int) -> Part | None:
+        """A statement as one of a group; None if it cannot be."""
+        if node.op == "for":
+            split = _split(node.data.count, usual)
+            if split is None or not node.data.apart or not self._in_vectors(node):
+                return None
+            return _loop(Part(node, *split))
+        if node.op not in ("zero", "copy"):
+            return None
+        target, *source = node.data if node.op == "copy" else (node.data,)
+        split = _split(target.size, usual)
+        if split is None or not target.live:
+            return None
+        part = Part(node, *split)
+        part.accesses = [Access(target, 0, True), *(Access(x, 0, False) for x in source)]
+        return part
+
+
+def is_idle(loop: For) -> bool:
+    """Whether nothing that a loop over entries writes is needed."""
+    return all(
+        node.op not in STATEMENTS or (node.op == "store" and not node.data.live)
+        for node in loop.body.code
+    )
+
+
+def _loop(part: Part) -> Part:
+    """What a loop over entries touches."""
+    loop = part.node.data
+    gathered = [x for x in totals(loop) if x.buffer.live]
+    part.alone = {x.buffer for x in gathered}
+    part.places = even_places(loop)
+    for node in loop.body.code:
+        if node.op not in ("load", "store") or node.data in part.alone or not node.data.live:
+            continue
+        if node.op == "load" and not node.live:
+            continue
+        writes, at = node.op == "store", part.places.get(node.args[0])
+        if at is not None and at[0] == 1:
+            part.accesses.append(Access(node.data, at[1], writes))
+        elif writes:
+            part.writes.add(node.data)
+        else:
+            part.reads.add(node.data)
+    part.accesses = list(dict.fromkeys(part.accesses))
+    return part
+
+
+def _split(size: int, usual: int) -> tuple[int, int] | None:
+    """(times, count) of a number of entries, the count near the usual one."""
+    times = max(1, round(size / usual))
+    if times > MOST_PARTS or size % times or abs(size // times - usual) > NEAR:
+        return None
+    return times, size // times
+
+
+def _usual_count(block: Block) -> int:
+    """Over how many entries most of the operations of a block are."""
+    operations: dict[int, int] = {0: 0}
+    for node in block.code:
+        if node.op == "for":
+            count = node.data.count
+            operations[count] = operations.get(count, 0) + len(node.data.body.code)
+    return max(operations, key=lambda count: operations[count])
+
+
+def in_strips(main: Block, in_vectors: Callable[[Node], bool], lanes: int) -> None:
+    """Have the long loops of a program done in strips."""
+    maker = _Maker(in_vectors, lanes)
+    maker.block(main)
+    if not maker.made:
+        return
+    homes: dict[Buffer, set[int]] = {}
+    _find_homes(main, 0, homes)
+    for strips in maker.made:
+        _shorten(strips, {x for x, where in homes.items() if where == {id(strips)}})
+
+
+def _find_homes(block: Block, inside: int, homes: dict[Buffer, set[int]]) -> None:
+    """In which groups each buffer is touched; 0 stands for outside of all."""
+    for node in block.code:
+        if node.op != "load" or node.live:
+            for buffer in set.union(*touched(node)):
+                homes.setdefault(buffer, set()).add(inside)
+        for inner in blocks_in(node):
+            _find_homes(inner, id(node.data) if node.op == "strips" else inside, homes)
+
+
+def _shorten(strips: Strips, own: set[Buffer]) -> None:
+    """Leave the buffers that only a group touches room for one strip."""
+    own = {x for x in own if x.place == "scratch"}
+    for part in strips.parts:
+        own -= part.reads | part.writes | part.alone
+    counts: dict[Buffer, set[int]] = {}
+    for part in strips.parts:
+        for buffer in {x.buffer for x in part.accesses}:
+            counts.setdefault(buffer, set())
+            if part.times > 1:
+                counts[buffer].add(part.count)
+    for buffer in own & counts.keys():
+        found = _parts_of(buffer, strips, counts[buffer])
+        if found is None:
+            continue
+        count, shifts = found
+        low, high = min(shifts), max(shifts)
+        room = -(-(strips.length + high - low) // 8) * 8
+        room += 8 * (room % 16 == 0)  # so that parts do not meet in the cache
+        strips.local[buffer] = Local(buffer.size // count, count, room, low, high - low)
+        buffer.size = buffer.size // count * room
+
+
+def _parts_of(buffer: Buffer, strips: Strips, wanted: set[int]) -> tuple[int, list[int]] | None:
+    """(entries of a part of a buffer, how far from the beginning of a strip they are touched)."""
+    usual = strips.parts[0].count
+    for count in wanted or range(usual - 2 * NEAR, usual + 2 * NEAR + 1):
+        if buffer.size % count or len(wanted) > 1:
+            continue
+        shifts = []
+        for part in strips.parts:
+            for access in part.accesses:
+                if access.buffer is buffer:
+                    if access.first % count + part.count > count:
+                        break
+                    shifts.append(access.first % count - part.lag)
+            else:
+                continue
+            break
+        else:
+            return count, shifts
+    return None
