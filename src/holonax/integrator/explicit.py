@@ -85,17 +85,17 @@ class RungeKutta(Integrator):
     ) -> Any:
         h, nq, known = t1 - t0, y0[0].shape[0], args.known
         context = args._replace(known=None)
-        weights, nodes = jnp.asarray(self._weights()), jnp.asarray([0.0, *self.tableau.c])
-        start = jnp.concatenate(y0)
-
-        count, stages = weights.shape
+        table, nodes = self._weights(), jnp.asarray([0.0, *self.tableau.c])
+        start, weights, (count, stages) = jnp.concatenate(y0), jnp.asarray(table), table.shape
+        chained = not np.any(np.tril(table[:stages], -2))  # a stage needs the one before alone
+        before = jnp.asarray([0.0, *np.diagonal(table[:stages], -1)])
 
         def total(ks: Any, i: Any) -> Any:
             weight = weights[i]
             return sum((weight[j] * ks[j] for j in range(1, stages)), weight[0] * ks[0])
 
         def stage(ks: Any, i: Any) -> Any:
-            z = start + h * total(ks, i)
+            z = start + h * (before[i] * ks[i - 1] if chained else total(ks, i))
             k = jnp.concatenate(terms.vf(t0 + nodes[i] * h, (z[:nq], z[nq:]), context))
             if known is not None:  # the values are known, and only followed back
                 k = moved_back(known[i], -k)
