@@ -5,7 +5,11 @@ processor instead, with one thread after the other, and compared with `jax.vmap`
 """
 
 import ctypes
+import json
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -243,6 +247,24 @@ def test_a_long_program_keeps_its_loops(monkeypatch):
     assert short.count("call { double") == 7 and long.count("call { double") == 1
     (found,) = on_the_host(long, layout, (), (np.array([0.3]),))
     np.testing.assert_allclose(found, f((), 0.3), rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_measurements_are_prepared_for_another_machine(tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.gpu",
+        "prepare",
+        str(tmp_path),
+        "slider-crank, RK4",
+    ]
+    subprocess.run(command, cwd=Path(__file__).parents[1], check=True)
+    said = json.loads((tmp_path / "0.json").read_text())
+    sizes = {name: shape for name, (_, shape, _) in zip(said["results"], said["layout"][1])}
+    assert sizes["q"] == [4] and sizes["steps"] == [] and sizes["drift"] == [2]
+    assert ".entry program" in (tmp_path / "0.ptx").read_text()
+    assert {path.name for path in tmp_path.glob("*.py")} == {"cuda.py", "gpu.py"}
 
 
 def test_what_a_gpu_does_not_know_is_said():

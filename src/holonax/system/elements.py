@@ -244,7 +244,9 @@ class Group(eqx.Module):
     def jacobian(self, frames: Sequence[Frame | PlanarFrame], t: Array) -> list[Array]:
         """Local Jacobian blocks, for each node an array (rows, dof, elements)."""
         value = lambda moved: jnp.stack(self._value(moved, t))  # noqa: E731
-        return self._blocks(value, frames, [self.is_holonomic])[0]
+        # one node after the other: fewer numbers are needed at once
+        kind = [self.is_holonomic]
+        return [self._blocks(value, frames, kind, [k])[0][0] for k in range(len(frames))]
 
     def rate_by_pose(self, frames: Sequence[Any], t: Array) -> list[Any]:
         """The derivative of `rate` to the poses of each node, (rows, dof, elements)."""
