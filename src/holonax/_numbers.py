@@ -11,7 +11,7 @@ a trip through JAX's machinery, and the first of them the start of its backend.
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,9 @@ import numpy as np
 from jax.core import Tracer
 
 from ._messages import shown
+
+if TYPE_CHECKING:
+    from jax import Array
 
 LARGEST_COUNT = 2**31 - 1  # of steps, iterations, bodies
 _KINDS = "iuf"  # of arrays that hold real numbers
@@ -166,10 +169,12 @@ def array(
     return np.array(x)
 
 
-def tree(owner: str, name: str, value: Any, *, error: type[Exception] = ValueError) -> Any:
+def tree(
+    owner: str, name: str, value: Any, *, error: type[Exception] = ValueError
+) -> dict[str, np.ndarray | Array]:
     """Numbers and arrays in any nesting, each as an array; those of JAX may be traced."""
 
-    def one(x: Any) -> Any:
+    def one(x: Any) -> np.ndarray | Array:
         try:
             found = as_array(x)
         except TypeError:

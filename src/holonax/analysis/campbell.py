@@ -147,7 +147,7 @@ def campbell(
 
 
 def _asked(
-    owner: str, system: Any, start: Any, axis: Any, at: Any, bodies: Any
+    owner: str, system: System, start: Any, axis: Any, at: Any, bodies: Any
 ) -> tuple[Mechanism, Start, list[int], np.ndarray, np.ndarray]:
     check_system(owner, system)
     if not isinstance(system, Mechanism) or system.is_planar:

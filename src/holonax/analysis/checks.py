@@ -27,13 +27,13 @@ def is_traced(tree: Any) -> bool:
         return False
 
 
-def known(x: Any) -> np.ndarray | None:
+def known(x: float | Array | np.ndarray) -> np.ndarray | None:
     """The value of `x`, derivatives aside; None where only a compiled program will know it."""
     x = jax.lax.stop_gradient(x)
     return None if isinstance(x, Tracer) else np.asarray(x)
 
 
-def as_start(owner: str, system: System, start: Any) -> Start:
+def as_start(owner: str, system: System, start: Start) -> Start:
     """`start` as a consistent one of `system`; a vector q or a pair (q, v) is made consistent."""
     check_system(owner, system)
     refuse_after_fork()

@@ -19,7 +19,7 @@ non-holonomic, and for frames that turn.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -37,6 +37,9 @@ from .sensitivity import ModeSensitivity, mode_sensitivity
 from .steady import SteadyFrame, Unsteady, steady_frame
 from .tangent_space import library
 from .variation import Bases, Variation, allowed, variation
+
+if TYPE_CHECKING:
+    from ..start.consistent import Start
 
 _SLOW = 1e-9  # [1/s] a rate that counts as none
 
@@ -155,7 +158,7 @@ class Linearization(eqx.Module):
 
 @checked_call
 def linearize(
-    system: System, start: Any, *, coordinates: Sequence[str] | None = None
+    system: System, start: Equilibrium | Start, *, coordinates: Sequence[str] | None = None
 ) -> Linearization:
     """Mass, damping and stiffness of small motions about a state, or about a steady motion.
 
@@ -212,7 +215,12 @@ def linearized(
 
 
 def holonomic_rows(
-    system: System, here: Variation, rank: int, q: Any, t: Any, owner: str = "linearize"
+    system: System,
+    here: Variation,
+    rank: int,
+    q: np.ndarray | Array,
+    t: Any,
+    owner: str = "linearize",
 ) -> tuple[int, int]:
     """The number of constraint rows of position level, and their rank."""
     rows = here.jacobian.shape[0]
@@ -243,7 +251,7 @@ def _steady(
     q: Any,
     v: Any,
     rank: int,
-    rows: Any,
+    rows: tuple[int, int],
     here: Variation,
     bases: Bases,
     spin: Any,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +32,11 @@ from ..run.trajectory import Adjoint, checked_start, trajectory
 from ..start.consistent import Start
 from ..system.base import System, check_system
 from .search import limits_of, named
+
+if TYPE_CHECKING:
+    from jax import Array
+
+    from ..run.trajectory import Trajectory
 
 _OWNER = "optimize"
 _ADJOINT = 3  # tangents that take as long as an adjoint
@@ -173,11 +178,11 @@ def _asked(cost: Any, constraints: Any) -> _Asked:
     return _Asked((cost, *(item[0] for item in given.values())), tuple(given), tuple(limits))
 
 
-def _limit(name: str, given: Any) -> Any:
+def _limit(name: str, given: float | Sequence[float]) -> np.ndarray:
     return array(_OWNER, f"a limit of constraints[{name!r}]", given)
 
 
-def _called(function: Callable[..., Any], motion: Any, system: Any) -> Any:
+def _called(function: Callable[..., Any], motion: Trajectory, system: System) -> Array:
     """A function of the motion, or of the motion and the system."""
     try:
         kinds = inspect.signature(function).parameters.values()
@@ -195,7 +200,14 @@ class _Search:
     asks next at the same place.
     """
 
-    def __init__(self, system: System, start: Any, names: Any, asked: _Asked, bounds: Any):
+    def __init__(
+        self,
+        system: System,
+        start: Any,
+        names: Any,
+        asked: _Asked,
+        bounds: Mapping[str, tuple[float, float | Sequence[float]]] | None,
+    ):
         redundant = isinstance(start, Start) and start.redundant
         self._system = system.with_redundant_constraints() if redundant else system
         self._asked = asked
@@ -217,7 +229,9 @@ class _Search:
         self._best = np.inf
         self._sizes: tuple[int, ...] = ()
 
-    def prepare(self, times: Any, dt: Any, rtol: Any, method: dict[str, Any]) -> None:
+    def prepare(
+        self, times: np.ndarray | Sequence[float], dt: Any, rtol: Any, method: dict[str, Any]
+    ) -> None:
         """Compile, or find, the run with its derivatives."""
         self._times = array(_OWNER, "times", times, (None,))
         steps = {k: x for k, x in (("dt", dt), ("rtol", rtol)) if x is not None}
@@ -404,12 +418,12 @@ def _seen(
     functions: Any,
     rest: Hashable,
     adjoint: Adjoint,
-    values: Any,
-    leaves: Any,
-    state: Any,
-    times: Any,
-    numbers: Any,
-) -> tuple[Any, ...]:
+    values: Mapping[str, Array],
+    leaves: Sequence[Array],
+    state: tuple[Array, Array],
+    times: Array,
+    numbers: Mapping[str, Array],
+) -> tuple[Array, ...]:
     """The functions of the motion with these values."""
     system, method = Parts.joined(leaves, rest)
     moved = {name: x for name, x in values.items() if name not in ("q", "v")}
@@ -430,11 +444,13 @@ def _by_tangents(functions: Any, rest: Hashable) -> Any:
     """One run that all parameters' tangents follow."""
     value = partial(_seen, functions, rest, "forward")
 
-    def twice(*given: Any) -> Any:
+    def twice(*given: Any) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
         seen = value(*given)
         return seen, seen
 
-    def both(values: Any, *given: Any) -> Any:
+    def both(
+        values: Mapping[str, Array], *given: Any
+    ) -> tuple[tuple[Array, ...], tuple[dict[str, Array], ...]]:
         slopes, seen = jax.jacfwd(twice, has_aux=True)(values, *given)
         return seen, slopes
 
@@ -446,14 +462,14 @@ def _by_adjoints(functions: Any, rest: Hashable) -> Any:
     """A run and its adjoint for each number, by one program: the gradient of a weighted sum."""
     value = partial(_seen, functions, rest, "reverse")
 
-    def weighted(values: Any, weights: Any, *given: Any) -> Any:
+    def weighted(values: Mapping[str, Array], weights: tuple[Array], *given: Any) -> Any:
         seen = value(values, *given)
         total = sum(jnp.sum(w * x) for w, x in zip(weights, seen, strict=True))
         return total, seen
 
     program = native(jax.value_and_grad(weighted, has_aux=True))
 
-    def both(shapes: Any, values: Any, *given: Any) -> Any:
+    def both(shapes: Any, values: Mapping[str, np.ndarray], *given: Any) -> Any:
         seen, slopes = None, []
         for k, shape in enumerate(shapes):
             rows = []

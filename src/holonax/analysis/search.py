@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._messages import listed, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def named(known: Mapping[str, np.ndarray], x: np.ndarray) -> dict[str, np.ndarray]:
@@ -21,7 +24,7 @@ def named(known: Mapping[str, np.ndarray], x: np.ndarray) -> dict[str, np.ndarra
 
 def limits_of(
     owner: str,
-    bounds: Any,
+    bounds: Mapping[str, tuple[float, float | Sequence[float]]] | None,
     names: tuple[str, ...],
     known: Mapping[str, np.ndarray],
     scale: np.ndarray,

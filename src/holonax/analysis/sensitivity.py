@@ -30,6 +30,7 @@ from .tangent_space import Tangent
 from .variation import Variation, variation
 
 if TYPE_CHECKING:
+    from ..system.base import System
     from .equilibrium import Equilibrium
     from .linearization import Linearization
 
@@ -103,7 +104,7 @@ class _Moved:
     dlam: np.ndarray
 
 
-def _moved(system: Any, t: float, q: np.ndarray, rank: int, given: Directions) -> _Moved:
+def _moved(system: System, t: float, q: np.ndarray, rank: int, given: Directions) -> _Moved:
     nothing = np.zeros(system.velocity_size(q.size))
     here = variation(system, t, q, nothing, rank, at_rest=True)
     tangent = Tangent.split(here.mass, here.jacobian, rank)
@@ -123,7 +124,9 @@ def _moved(system: Any, t: float, q: np.ndarray, rank: int, given: Directions) -
     return _Moved(here, dq, dlam)
 
 
-def _check_fits(system: Any, tangent: Tangent, place: Any, forced: Any, given: Directions) -> None:
+def _check_fits(
+    system: System, tangent: Tangent, place: Any, forced: Any, given: Directions
+) -> None:
     """Refuse changes that redundant constraints do not allow."""
     off = np.max(np.abs(tangent.jacobian @ forced - place), axis=0, initial=0.0)
     size = 1 + np.max(np.abs(place), axis=0, initial=0.0)
@@ -137,7 +140,7 @@ def _check_fits(system: Any, tangent: Tangent, place: Any, forced: Any, given: D
         )
 
 
-def _balanced(system: Any, here: Variation, Z: Any, load: Any, given: Directions) -> Any:
+def _balanced(system: System, here: Variation, Z: Any, load: Any, given: Directions) -> Any:
     """x of the allowed motion Z x by which stiffness takes up the load; least where some motion
     meets no resistance."""
     if Z.shape[1] == 0:

@@ -11,7 +11,7 @@ none, for its matrices do not change as it spins.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -46,7 +46,7 @@ class Unsteady(NamedTuple):
 # -- axes of the world ------------------------------------------------------------------------
 
 
-def skew(w: Any) -> np.ndarray:
+def skew(w: np.ndarray) -> np.ndarray:
     """The matrix of the cross product with w."""
     return np.array([[0.0, -w[2], w[1]], [w[2], 0.0, -w[0]], [-w[1], w[0], 0.0]])
 
@@ -182,7 +182,9 @@ class _Motion:
         size = self.reduced(self.now, np.zeros_like(self.now.mass))
         self.scale = max(np.linalg.norm(x) for x in size)
 
-    def reduced(self, state: _State, W: np.ndarray, R: Any = None) -> list[np.ndarray]:
+    def reduced(
+        self, state: _State, W: np.ndarray, R: np.ndarray | None = None
+    ) -> list[np.ndarray]:
         """Mass, damping and stiffness on the bases, carried along by R, seen in the frame; all
         three in the units of the stiffness."""
         Z, Zv, C = (self.Z, self.Zv, self.C) if R is None else (R @ self.Z, R @ self.Zv, R @ self.C)
@@ -205,7 +207,7 @@ class _Motion:
             q[e] = quaternion_from_axes(turn @ _axes(self.q[e]))
         return q, v
 
-    def after(self, W: np.ndarray, s: float, change: Any = 0.0) -> _State:
+    def after(self, W: np.ndarray, s: float, change: float | np.ndarray = 0.0) -> _State:
         """What deviations meet after the time s; `change` is added to the velocities."""
         q, v = self.predicted(W, s)
         S = world_axes(self.system, q, v.size)
@@ -223,7 +225,9 @@ class _Motion:
         return _State(*((a - 8 * b + 8 * c - d) / (12 * h) for a, b, c, d in parts))
 
 
-def motion_rates(system: System, q: np.ndarray, v: np.ndarray, a: Any, mass: Any) -> np.ndarray:
+def motion_rates(
+    system: System, q: np.ndarray, v: np.ndarray, a: np.ndarray, mass: np.ndarray
+) -> np.ndarray:
     """How fast bodies turn, the velocity turns, and, where nothing turns, how fast things go their
     own size [1/s]."""
     speed = float(np.sqrt(v @ mass @ v))

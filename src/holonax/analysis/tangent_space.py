@@ -27,7 +27,9 @@ def library(*arrays: Any) -> Any:
     return np if all(isinstance(x, np.ndarray) for x in arrays) else jnp
 
 
-def _triangular(lower: Any, x: Any, *, transposed: bool = False) -> Any:
+def _triangular(
+    lower: np.ndarray | Array, x: np.ndarray | Array, *, transposed: bool = False
+) -> Any:
     """L^-1 x or L^-T x."""
     if library(lower, x) is np:
         return np.linalg.solve(lower.T if transposed else lower, x)
@@ -44,7 +46,7 @@ def pseudo_inverse(A: Array, rank: int) -> Array:
     return (vt[:rank].T / s[:rank]) @ u[:, :rank].T
 
 
-def _inverse(A: Any, rank: int) -> Any:
+def _inverse(A: np.ndarray | Array, rank: int) -> Any:
     if library(A) is jnp:
         return pseudo_inverse(A, rank)
     if rank == 0:

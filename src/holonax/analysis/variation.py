@@ -49,16 +49,18 @@ class Bases(NamedTuple):
 
 
 @native(once=True)
-def _derivatives(system: System, t: Any, q: Any, v: Any, a: Any, lam: Any) -> tuple[Any, ...]:
+def _derivatives(
+    system: System, t: Array, q: Array, v: Array, a: Array, lam: Array
+) -> tuple[Array, ...]:
     """by_position, by_velocity and drag, one direction at a time."""
     still = jnp.zeros_like(v)
 
-    def by_position(step: Any) -> tuple[Any, Any]:
+    def by_position(step: Array) -> tuple[Array, Array]:
         moved = system.retract(q, step)
         force = system.force(moved, v, t) - system.constraint_force(moved, t, lam)
         return force - system.momentum(moved, a), system.constraint_rate(moved, v, t)
 
-    def along(e: Any) -> tuple[Any, Any, Any]:
+    def along(e: Array) -> tuple[Array, Array, Array]:
         balance, drag = jax.jvp(by_position, (still,), (e,))[1]
         return balance, jax.jvp(lambda w: system.force(q, w, t), (v,), (e,))[1], drag
 
@@ -132,7 +134,7 @@ def allowed(
     return Bases(positions, xp.concatenate([velocities, unit], axis=1), dragged)
 
 
-def _among(x: Any, moving: np.ndarray, nv: int) -> Any:
+def _among(x: np.ndarray, moving: np.ndarray, nv: int) -> Any:
     """Rows of the coordinates `moving` among all of them."""
     if library(x) is np:
         out = np.zeros((nv, x.shape[1]))

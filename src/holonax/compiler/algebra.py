@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .arrays import Array, Stored, flat_index
 from .lowering import Lowering, rule
 from .operations import Node, Unsupported, kind_of
+
+if TYPE_CHECKING:
+    from .._jaxprs import Equation
 
 _WRITTEN_OUT = 8000  # products of two entries up to which a matrix product is
 
@@ -18,7 +21,7 @@ _BY_BLAS = 20_000  # products of numbers from which on two matrices are multipli
 
 
 @rule("dot_general")
-def _dot_general(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _dot_general(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     (left, right), (left_batch, right_batch) = eqn.params["dimension_numbers"]
     x, y = (low.settled(z) for z in args)
     kind = kind_of(eqn.outvars[0].aval.dtype)
@@ -101,7 +104,7 @@ def _written_out(low: Lowering, kind: str, a: np.ndarray, c: np.ndarray) -> np.n
 _SEVERAL = 64  # matrices that a routine is called for one by one
 
 
-def _square(eqn: Any, x: Array) -> tuple[int, int]:
+def _square(eqn: Equation, x: Array) -> tuple[int, int]:
     """(how many matrices, their size)."""
     *batch, rows, columns = x.shape
     count = math.prod(batch)
@@ -111,7 +114,7 @@ def _square(eqn: Any, x: Array) -> tuple[int, int]:
 
 
 @rule("lu")
-def _lu(low: Lowering, eqn: Any, args: list[Array]) -> list[Array]:
+def _lu(low: Lowering, eqn: Equation, args: list[Array]) -> list[Array]:
     """(L and U packed, exchanges, permutation) by partial pivoting."""
     count, n = _square(eqn, args[0])
     shape = args[0].shape
@@ -125,7 +128,7 @@ def _lu(low: Lowering, eqn: Any, args: list[Array]) -> list[Array]:
 
 
 @rule("cholesky")
-def _cholesky(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _cholesky(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     count, n = _square(eqn, args[0])
     packed = Stored(low.a.own(args[0], "f64"), args[0].shape)
     for k in range(count):
@@ -134,7 +137,7 @@ def _cholesky(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 
 
 @rule("triangular_solve")
-def _triangular_solve(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _triangular_solve(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     p = eqn.params
     count, n = _square(eqn, args[0])
     if not p["left_side"] or p["conjugate_a"] or args[1].shape[:-2] != args[0].shape[:-2]:
@@ -151,7 +154,7 @@ def _triangular_solve(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 # -- by LAPACK: see `lapack.py` -----------------------------------------------------------------
 
 
-def _matrices(low: Lowering, eqn: Any, x: Array) -> tuple[int, int, int]:
+def _matrices(low: Lowering, eqn: Equation, x: Array) -> tuple[int, int, int]:
     """(how many matrices, rows, columns); refuses what LAPACK is not asked for."""
     *batch, rows, columns = x.shape
     count, name = math.prod(batch), eqn.primitive.name
@@ -164,7 +167,7 @@ def _matrices(low: Lowering, eqn: Any, x: Array) -> tuple[int, int, int]:
 
 
 @rule("svd")
-def _svd(low: Lowering, eqn: Any, args: list[Array]) -> list[Array]:
+def _svd(low: Lowering, eqn: Equation, args: list[Array]) -> list[Array]:
     """Singular values, and where they are wanted U and V^T."""
     count, m, n = _matrices(low, eqn, args[0])
     k, most = min(m, n), max(m, n)
@@ -185,7 +188,7 @@ def _svd(low: Lowering, eqn: Any, args: list[Array]) -> list[Array]:
 
 
 @rule("eigh")
-def _eigh(low: Lowering, eqn: Any, args: list[Array]) -> list[Array]:
+def _eigh(low: Lowering, eqn: Equation, args: list[Array]) -> list[Array]:
     """Eigenvectors in columns, and eigenvalues, the lowest first."""
     count, n, _ = _matrices(low, eqn, args[0])
     room, whole_room = 1 + 6 * n + 2 * n * n + 64 * n, 3 + 5 * n

@@ -163,7 +163,7 @@ class Arrays:
             out[i] = const(kind, value)
         return out.reshape(x.shape)
 
-    def _constant_buffer(self, kind: str, values: list[Any]) -> Buffer:
+    def _constant_buffer(self, kind: str, values: list[float]) -> Buffer:
         key = (kind, np.array(values).tobytes())
         if key not in self._constants:
             self._constants[key] = buffer = Buffer(kind, len(values), "constant", values)

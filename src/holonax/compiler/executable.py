@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .machine import Loaded, load
 from .operations import DTYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Program:
             for kind, shape, zeroed in layout.outputs
         ]
 
-    def __call__(self, leaves: Any) -> list[np.ndarray]:
+    def __call__(self, leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
         given = [
             x
             if type(x) is np.ndarray and x.dtype == kind and x.flags.c_contiguous

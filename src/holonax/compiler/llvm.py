@@ -8,7 +8,7 @@ product and a sum may be rounded once.
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import routines
 from .machine import host_lanes
@@ -22,6 +22,9 @@ from .operations import (
     is_signed,
 )
 from .row_writer import RowWriter
+
+if TYPE_CHECKING:
+    from .operations import Switch
 
 _STACK = 4096  # entries up to which an array is on the stack,
 _ALL_STACK = 1 << 18  # and bytes up to which all of these together are
@@ -430,7 +433,7 @@ class Emitter:
                 names.append(self._value(f"phi {self._phi_type(phi)} {text}"))
             self._name_pieces(phi, names)
 
-    def _choose(self, switch: Any, labels: list[str]) -> None:
+    def _choose(self, switch: Switch, labels: list[str]) -> None:
         """Go to one of several blocks."""
         which = self._operand(switch.which)
         if switch.which.kind == "b1":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -30,6 +30,9 @@ from .operations import (
     scalar_kind,
 )
 from .rows import RowMaker, parts, widths
+
+if TYPE_CHECKING:
+    from .._jaxprs import Equation
 
 UNROLLED = 3000  # operations up to which a loop of known length is written out
 LONGEST = 32  # and how often it may be done
@@ -70,7 +73,7 @@ def opened(jaxpr: Any) -> tuple[Any, Sequence[Any]]:
     return (jaxpr.jaxpr, jaxpr.consts) if hasattr(jaxpr, "consts") else (jaxpr, ())
 
 
-def inner_jaxprs(eqn: Any) -> list[Any]:
+def inner_jaxprs(eqn: Equation) -> list[jax_core.Jaxpr]:
     """The jaxprs that an equation has among its parameters."""
     found = []
     for value in eqn.params.values():
@@ -107,7 +110,7 @@ class Lowering:
 
     # -- what is needed ----------------------------------------------------------------------
 
-    def plan(self, jaxpr: Any, wanted: tuple[bool, ...]) -> Plan:
+    def plan(self, jaxpr: jax_core.Jaxpr, wanted: tuple[bool, ...]) -> Plan:
         """What is needed of a jaxpr for some of its results."""
         key = (id(jaxpr), wanted)
         if key not in self._plans:
@@ -142,7 +145,7 @@ class Lowering:
             equations.append((at, eqn, outs))
         return Plan(equations[::-1], [v in needed for v in jaxpr.invars], last, uses)
 
-    def _inputs_needed(self, eqn: Any, outs: tuple[bool, ...]) -> list[bool]:
+    def _inputs_needed(self, eqn: Equation, outs: tuple[bool, ...]) -> list[bool]:
         name = eqn.primitive.name
         if name in CALLS and CALLS[name] in eqn.params:
             return self.plan(opened(eqn.params[CALLS[name]])[0], outs).inputs
@@ -158,11 +161,11 @@ class Lowering:
             return [False] * before + solve + [False] * after + right
         return [True] * len(eqn.invars)
 
-    def weight(self, jaxpr: Any) -> int:
+    def weight(self, jaxpr: jax_core.Jaxpr) -> int:
         """About how many scalar operations a jaxpr is; loops of unknown length count once."""
         return self._measured(jaxpr)[0]
 
-    def is_wide(self, jaxpr: Any) -> bool:
+    def is_wide(self, jaxpr: jax_core.Jaxpr) -> bool:
         """Whether a program is long, and its arrays have many entries on average."""
         weight, equations = self._measured(jaxpr)
         return weight > WIDE_FROM and weight > WIDTH * equations
@@ -191,7 +194,7 @@ class Lowering:
             self._weights[key] = weight, equations
         return self._weights[key]
 
-    def use_rows(self, jaxpr: Any) -> None:
+    def use_rows(self, jaxpr: jax_core.Jaxpr) -> None:
         """Compute in rows what has many operations on rows of one length; see `rows.py`."""
         measured: dict[int, int] = {}
         self._count_rows(jaxpr, measured)
@@ -210,7 +213,7 @@ class Lowering:
 
     def run(
         self,
-        jaxpr: Any,
+        jaxpr: jax_core.Jaxpr,
         consts: Sequence[Any],
         args: Sequence[Array],
         mine: Sequence[bool] | None = None,
@@ -279,7 +282,7 @@ class Lowering:
         return not any(x is not None and buffer in self.a.sources(x) for x in values)
 
     def _equation(
-        self, eqn: Any, values: list[Array], dying: list[bool], outs: tuple[bool, ...]
+        self, eqn: Equation, values: list[Array], dying: list[bool], outs: tuple[bool, ...]
     ) -> list[Array]:
         name = eqn.primitive.name
         if name in CALLS and CALLS[name] in eqn.params:
@@ -323,7 +326,7 @@ class Lowering:
 
     # -- loops -------------------------------------------------------------------------------
 
-    def _while(self, eqn: Any, values: list[Array], dying: list[bool]) -> list[Array]:
+    def _while(self, eqn: Equation, values: list[Array], dying: list[bool]) -> list[Array]:
         p = eqn.params
         split = p["cond_nconsts"], p["cond_nconsts"] + p["body_nconsts"]
         fixed, start = [self.settled(x) for x in values[: split[1]]], values[split[1] :]
@@ -365,7 +368,7 @@ class Lowering:
         node = self.a.small(going).flat[0]
         return node.op == "const" and bool(node.data)
 
-    def _is_short(self, length: int, body: Any) -> bool:
+    def _is_short(self, length: int, body: jax_core.Jaxpr) -> bool:
         """Whether a loop of known length is written out."""
         return length == 1 or (length <= LONGEST and length * self.weight(body) <= self._unrolled)
 
@@ -388,7 +391,7 @@ class Lowering:
         sources = [y for x in (which, yes, no) for y in self.a.sources(x)]
         return self.a.delayed(no.kind, shape, entry, sources, of=[yes])
 
-    def _scan(self, eqn: Any, values: list[Array], dying: list[bool]) -> list[Array]:
+    def _scan(self, eqn: Equation, values: list[Array], dying: list[bool]) -> list[Array]:
         p = eqn.params
         (n_const, n_carry), length = scan_sizes(p), p["length"]
         body, consts = opened(p["jaxpr"])
@@ -525,7 +528,7 @@ class Lowering:
         self.b.statement("while", loop)
         return now
 
-    def _lay_down(self, body: Any, fixed: Sequence[Array]) -> None:
+    def _lay_down(self, body: jax_core.Jaxpr, fixed: Sequence[Array]) -> None:
         """Put arrays that a loop reads at indices that are not known into memory before it."""
         for var, x in zip(body.invars, fixed, strict=False):
             if isinstance(x, np.ndarray) and x.size > 1 and self._indexed(body, var):
@@ -566,7 +569,7 @@ class Lowering:
             self._at_indices[key] = {v for eqn in jaxpr.eqns for v in self._indexed_by(eqn)}
         return var in self._at_indices[key]
 
-    def _indexed_by(self, eqn: Any) -> list[Any]:
+    def _indexed_by(self, eqn: Equation) -> list[Any]:
         """The variables that an equation reads or writes at indices that are not known."""
         name, p, given = eqn.primitive.name, eqn.params, eqn.invars
         pairs: Any = ()
@@ -591,7 +594,7 @@ class Lowering:
             return []
         return self._indexed_inside(inner, pairs)
 
-    def _indexed_inside(self, inner: Any, pairs: Any) -> list[Any]:
+    def _indexed_inside(self, inner: jax_core.Jaxpr, pairs: Any) -> list[Any]:
         return [
             v for v, u in pairs if not isinstance(v, jax_core.Literal) and self._indexed(inner, u)
         ]
@@ -599,7 +602,7 @@ class Lowering:
     # -- branches ----------------------------------------------------------------------------
 
     def _cond(
-        self, eqn: Any, values: list[Array], dying: list[bool], outs: tuple[bool, ...]
+        self, eqn: Equation, values: list[Array], dying: list[bool], outs: tuple[bool, ...]
     ) -> list[Array]:
         branches = [opened(x) for x in eqn.params["branches"]]
         which = self.a.scalar(values[0])
@@ -708,7 +711,7 @@ class _Target(NamedTuple):
 _AT_INDICES = {"dynamic_slice", "dynamic_update_slice", "scatter", "scatter-add", "gather"}
 
 
-def length_of(eqn: Any) -> int:
+def length_of(eqn: Equation) -> int:
     """How often the body of a scan is done."""
     return eqn.params["length"]
 
@@ -726,7 +729,7 @@ def _scalar(node: Node) -> np.ndarray:
     return out
 
 
-def _as_array(x: Any, shape: tuple[int, ...]) -> np.ndarray:
+def _as_array(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     if isinstance(x, np.ndarray):
         return x
     out = np.empty((), object)

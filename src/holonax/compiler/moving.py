@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from .arrays import Array, Stored, flat_index, is_large
 from .lowering import Lowering, _as_array, rule
 from .operations import Node, Unsupported, kind_of
 from .totals import neutral
+
+if TYPE_CHECKING:
+    from .._jaxprs import Equation
 
 
 def moved(
@@ -35,7 +38,7 @@ def moved(
 
 
 @rule("reshape")
-def _reshape(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _reshape(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     shape = eqn.outvars[0].aval.shape
     if eqn.params.get("dimensions") is not None:
         raise Unsupported("reshape in another order")
@@ -45,19 +48,19 @@ def _reshape(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 
 
 @rule("squeeze", "expand_dims")
-def _squeeze(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _squeeze(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     return _reshape(low, _Shaped(eqn), args)
 
 
 class _Shaped:
     """An equation of which only the shape of its result is of interest."""
 
-    def __init__(self, eqn: Any):
+    def __init__(self, eqn: Equation):
         self.outvars, self.params = eqn.outvars, {}
 
 
 @rule("transpose")
-def _transpose(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _transpose(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     order = eqn.params["permutation"]
 
     def source(index: Sequence[Node]) -> list[Node]:
@@ -71,7 +74,7 @@ def _transpose(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 
 
 @rule("rev")
-def _rev(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _rev(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     axes, b = eqn.params["dimensions"], low.b
     shape = eqn.outvars[0].aval.shape
 
@@ -83,7 +86,7 @@ def _rev(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 
 
 @rule("broadcast_in_dim")
-def _broadcast(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _broadcast(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     x, shape = args[0], eqn.params["shape"]
     axes = eqn.params["broadcast_dimensions"]
     if math.prod(shape) > low.a.most and x.size == 1:
@@ -107,7 +110,7 @@ def _broadcast(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 
 
 @rule("slice")
-def _slice(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _slice(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     begin, end = eqn.params["start_indices"], eqn.params["limit_indices"]
     steps, b = eqn.params["strides"] or (1,) * len(begin), low.b
 
@@ -127,7 +130,7 @@ def _slice(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 
 
 @rule("concatenate")
-def _concatenate(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _concatenate(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     axis, shape, b = eqn.params["dimension"], eqn.outvars[0].aval.shape, low.b
     if math.prod(shape) <= low.a.most:
         return np.concatenate([low.a.small(x) for x in args], axis=axis)
@@ -161,7 +164,7 @@ def _put(
 
 
 @rule("stack")
-def _stack(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _stack(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     shape, axis = eqn.outvars[0].aval.shape, eqn.params.get("axis", 0)
     if math.prod(shape) <= low.a.most:
         return np.stack([low.a.small(x) for x in args], axis=axis)
@@ -182,7 +185,7 @@ def _part(
 
 
 @rule("unstack")
-def _unstack(low: Lowering, eqn: Any, args: list[Array]) -> list[Array]:
+def _unstack(low: Lowering, eqn: Equation, args: list[Array]) -> list[Array]:
     axis, x = eqn.params.get("axis", 0), args[0]
     shapes = [v.aval.shape for v in eqn.outvars]
     if not is_large(x) or x.size <= low.a.most:
@@ -197,7 +200,7 @@ def _unstack(low: Lowering, eqn: Any, args: list[Array]) -> list[Array]:
 
 
 @rule("split")
-def _split(low: Lowering, eqn: Any, args: list[Array]) -> list[Array]:
+def _split(low: Lowering, eqn: Equation, args: list[Array]) -> list[Array]:
     sizes, axis, x, b = eqn.params["sizes"], eqn.params["axis"], args[0], low.b
     if not is_large(x) or x.size <= low.a.most:
         return list(np.split(low.a.small(x), np.cumsum(sizes)[:-1], axis=axis))
@@ -214,12 +217,12 @@ def _split(low: Lowering, eqn: Any, args: list[Array]) -> list[Array]:
 
 
 @rule("tile")
-def _tile(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _tile(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     return np.tile(low.a.small(args[0]), eqn.params["reps"])
 
 
 @rule("iota")
-def _iota(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _iota(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     shape, axis = eqn.params["shape"], eqn.params["dimension"]
     kind, b = kind_of(eqn.params["dtype"]), low.b
     if math.prod(shape) > low.a.most:
@@ -229,7 +232,7 @@ def _iota(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 
 
 @rule("empty", "empty2")
-def _empty(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _empty(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     """Numbers that nobody reads."""
     shape, kind = eqn.outvars[0].aval.shape, kind_of(eqn.outvars[0].aval.dtype)
     node = low.b.const(kind, 0)
@@ -239,7 +242,7 @@ def _empty(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 
 
 @rule("pad")
-def _pad(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _pad(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     config, shape = eqn.params["padding_config"], eqn.outvars[0].aval.shape
     fill = low.a.scalar(args[1])
     if math.prod(shape) > low.a.most:
@@ -298,7 +301,7 @@ def clamped(low: Lowering, start: Node, most: int) -> Node:
 
 
 @rule("dynamic_slice")
-def _dynamic_slice(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _dynamic_slice(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     x, b = args[0], low.b
     sizes = eqn.params["slice_sizes"]
     begin = [
@@ -324,7 +327,7 @@ def _dynamic_slice(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 
 
 @rule("dynamic_update_slice")
-def _dynamic_update_slice(low: Lowering, eqn: Any, args: list[Any]) -> Array:
+def _dynamic_update_slice(low: Lowering, eqn: Equation, args: list[Any]) -> Array:
     target, new, b = args[0], args[1], low.b
     shape = target.array.shape
     begin = [
@@ -354,7 +357,7 @@ def _dynamic_update_slice(low: Lowering, eqn: Any, args: list[Any]) -> Array:
     return x
 
 
-def _mode(eqn: Any) -> str:
+def _mode(eqn: Equation) -> str:
     name = str(eqn.params["mode"]).upper()
     for known in ("CLIP", "FILL_OR_DROP", "PROMISE_IN_BOUNDS", "ONE_HOT"):
         if known in name:
@@ -363,7 +366,7 @@ def _mode(eqn: Any) -> str:
 
 
 @rule("gather")
-def _gather(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _gather(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     b, dims, sizes = low.b, eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
     x, indices = args[0], low.settled(args[1])
     shape, mode = eqn.outvars[0].aval.shape, _mode(eqn)
@@ -426,7 +429,7 @@ def _nodes(x: Array) -> list[Node]:
 
 
 @rule("scatter", "scatter-add", "scatter-mul", "scatter-sub", "scatter-min", "scatter-max")
-def _scatter(low: Lowering, eqn: Any, args: list[Any]) -> Array:
+def _scatter(low: Lowering, eqn: Equation, args: list[Any]) -> Array:
     name, b, dims = eqn.primitive.name, low.b, eqn.params["dimension_numbers"]
     target, indices, new = args[0], low.settled(args[1]), low.settled(args[2])
     whole = target.array if hasattr(target, "array") else target

@@ -231,7 +231,7 @@ def _effort(layout: Layout, once: bool) -> Effort:
 
 
 def _by_xla(
-    closed: Any, shape: Any, shapes: Any, key: str | None, once: bool
+    closed: jax_core.ClosedJaxpr, shape: Any, shapes: Any, key: str | None, once: bool
 ) -> Callable[[Any], Any]:
     """A traced program, compiled by XLA; what XLA is given is kept as well, so that the next
     process need not trace it."""

@@ -180,7 +180,7 @@ def touched(node: Node) -> tuple[set[Buffer], set[Buffer]]:
     return set(), set()
 
 
-def wrapped(kind: str, value: Any) -> Any:
+def wrapped(kind: str, value: Any) -> int:
     """A whole number as it is kept in its bits."""
     n = bits(kind)
     value = int(value) & ((1 << n) - 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from .arrays import Array, is_large
 from .lowering import Lowering, _scalar, rule
 from .operations import Node, Unsupported, bits, is_float, kind_of
 from .totals import neutral
+
+if TYPE_CHECKING:
+    from .._jaxprs import Equation
 
 # Primitives that are one operation, by their names.
 _PLAIN = {
@@ -32,7 +35,9 @@ _PLAIN = {
 _TRUTH = {"and", "or", "xor", "not", "eq", "ne", "lt", "le", "gt", "ge", "max", "min"}
 
 
-def entrywise(low: Lowering, eqn: Any, args: list[Array], function: Callable[..., Node]) -> Array:
+def entrywise(
+    low: Lowering, eqn: Equation, args: list[Array], function: Callable[..., Node]
+) -> Array:
     """`function` of the entries of equal (or single-entry) arrays."""
     shape = eqn.outvars[0].aval.shape
     if math.prod(shape) > low.a.most:
@@ -64,7 +69,7 @@ def entrywise(low: Lowering, eqn: Any, args: list[Array], function: Callable[...
     return low.entrywise(function, flat, shape)
 
 
-def _plain(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _plain(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     kind = kind_of(eqn.invars[0].aval.dtype)
     op = _PLAIN[eqn.primitive.name]
     if kind == "b1" and op not in _TRUTH:
@@ -81,7 +86,7 @@ rule(*_PLAIN)(_plain)
 
 
 @rule("integer_pow")
-def _integer_pow(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _integer_pow(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     kind, y = kind_of(eqn.invars[0].aval.dtype), eqn.params["y"]
     return entrywise(low, eqn, args, lambda x: power(low, kind, x, y))
 
@@ -102,20 +107,20 @@ def power(low: Lowering, kind: str, x: Node, y: int) -> Node:
 
 
 @rule("square")
-def _square(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _square(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     kind = kind_of(eqn.invars[0].aval.dtype)
     return entrywise(low, eqn, args, lambda x: low.b.apply("mul", kind, x, x))
 
 
 @rule("rsqrt")
-def _rsqrt(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _rsqrt(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     kind = kind_of(eqn.invars[0].aval.dtype)
     one, b = low.b.const(kind, 1), low.b
     return entrywise(low, eqn, args, lambda x: b.apply("div", kind, one, b.apply("sqrt", kind, x)))
 
 
 @rule("logistic")
-def _logistic(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _logistic(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     kind, b = kind_of(eqn.invars[0].aval.dtype), low.b
     one = b.const(kind, 1)
 
@@ -127,7 +132,7 @@ def _logistic(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 
 
 @rule("is_finite")
-def _is_finite(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _is_finite(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     kind = kind_of(eqn.invars[0].aval.dtype)
     if not is_float(kind):
         return entrywise(low, eqn, args, lambda x: low.b.const("b1", True))
@@ -137,7 +142,7 @@ def _is_finite(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 
 
 @rule("round")
-def _round(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _round(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     kind, b = kind_of(eqn.invars[0].aval.dtype), low.b
     if int(eqn.params["rounding_method"]) == 1:
         return entrywise(low, eqn, args, partial(b.apply, "round_even", kind))
@@ -145,7 +150,7 @@ def _round(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 
 
 @rule("clamp")
-def _clamp(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _clamp(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     kind, b = kind_of(eqn.invars[1].aval.dtype), low.b
 
     def function(least: Node, x: Node, most: Node) -> Node:
@@ -155,18 +160,18 @@ def _clamp(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 
 
 @rule("select_n")
-def _select_n(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _select_n(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     return entrywise(low, eqn, args, lambda which, *cases: low.chosen(which, cases))
 
 
 @rule("convert_element_type")
-def _convert(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _convert(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     kind = kind_of(eqn.params["new_dtype"])
     return entrywise(low, eqn, args, lambda x: low.b.convert(x, kind))
 
 
 @rule("shift_left", "shift_right_logical", "shift_right_arithmetic")
-def _shift(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _shift(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     kind, b, name = kind_of(eqn.invars[0].aval.dtype), low.b, eqn.primitive.name
     op = {"shift_left": "shl", "shift_right_logical": "lshr"}.get(name, "ashr")
     n = bits(kind)
@@ -192,7 +197,7 @@ def _shift(low: Lowering, eqn: Any, args: list[Array]) -> Array:
     *("nondifferentiable", "nondifferentiable_backward", "pvary", "sharding_constraint"),
     *("unvmap_any", "unvmap_all", "unvmap_max"),
 )
-def _same(low: Lowering, eqn: Any, args: list[Array]) -> list[Array]:
+def _same(low: Lowering, eqn: Equation, args: list[Array]) -> list[Array]:
     if eqn.primitive.name.startswith("unvmap") and eqn.invars[0].aval.shape:
         op = {"unvmap_any": "or", "unvmap_all": "and", "unvmap_max": "max"}[eqn.primitive.name]
         return [_scalar(_total(low, op, kind_of(eqn.invars[0].aval.dtype), low.a.small(args[0])))]
@@ -208,12 +213,12 @@ def _total(low: Lowering, op: str, kind: str, x: np.ndarray) -> Node:
 
 
 @rule("select_if_vmap")
-def _select_if_vmap(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _select_if_vmap(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     return args[1]
 
 
 @rule("platform_index")
-def _platform_index(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _platform_index(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     for k, names in enumerate(eqn.params["platforms"]):
         if names is None or "cpu" in names:
             return low.a.constant(np.asarray(k, dtype=eqn.outvars[0].aval.dtype))
@@ -237,7 +242,7 @@ _ANY_ORDER = {"max", "min", "and", "or"}
 
 
 @rule(*_REDUCE)
-def _reduce(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _reduce(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     op, kind = _REDUCE[eqn.primitive.name], kind_of(eqn.invars[0].aval.dtype)
     axes, shape = eqn.params["axes"], eqn.outvars[0].aval.shape
     if kind == "b1":
@@ -325,7 +330,7 @@ def reduced(
 
 
 @rule("argmax", "argmin")
-def _argmax(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _argmax(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     """The first of the largest; NaN counts as larger than all."""
     b, (axis,) = low.b, eqn.params["axes"]
     kind, whole = kind_of(eqn.invars[0].aval.dtype), kind_of(eqn.params["index_dtype"])
@@ -350,7 +355,7 @@ def _argmax(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 
 
 @rule("cumsum", "cumprod", "cummax", "cummin")
-def _cumulative(low: Lowering, eqn: Any, args: list[Array]) -> Array:
+def _cumulative(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     kind = kind_of(eqn.invars[0].aval.dtype)
     names = {"cumsum": "add", "cumprod": "mul", "cummax": "max", "cummin": "min"}
     op = names[eqn.primitive.name]
@@ -367,7 +372,7 @@ def _cumulative(low: Lowering, eqn: Any, args: list[Array]) -> Array:
 
 
 @rule("sort")
-def _sort(low: Lowering, eqn: Any, args: list[Array]) -> list[Array]:
+def _sort(low: Lowering, eqn: Equation, args: list[Array]) -> list[Array]:
     """By a network of exchanges, NaN last; other arrays in the order of the first one."""
     if eqn.params["num_keys"] != 1 or args[0].size > 64:
         raise Unsupported("sorting of many numbers")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from .machine import object_code as object_code
 from .operations import Block, Buffer, Node, Unsupported, kind_of
 from .strip_writer import StripEmitter
 from .threads import ThreadEmitter
+
+if TYPE_CHECKING:
+    from jax.extend import core as jax_core
 
 SHORT = 4000  # operations up to which a program is
 LONG = 30_000  # operations from which on loops are not written out for a GPU: its compiler gives up
@@ -39,7 +42,7 @@ class Lowered(NamedTuple):
     operations: int
 
 
-def written(closed: Any) -> tuple[str, Layout]:
+def written(closed: jax_core.ClosedJaxpr) -> tuple[str, Layout]:
     """A closed jaxpr in LLVM's language: a program of wide arrays in loops over them, any other in
     scalars and rows. Raises `Unsupported` for what is left to XLA."""
     low = Lowering()
@@ -103,7 +106,7 @@ def plain(x: Any) -> Plain:
     return tuple((k, value) for k, value in enumerate(flat.tolist()) if value in (0, 1, -1))
 
 
-def lowered(closed: Any, low: Lowering, built_in: Sequence[Plain] = ()) -> Lowered:
+def lowered(closed: jax_core.ClosedJaxpr, low: Lowering, built_in: Sequence[Plain] = ()) -> Lowered:
     """A closed jaxpr in scalar operations. Raises `Unsupported` for what there is no rule for."""
     jaxpr = closed.jaxpr
     if low.weight(jaxpr) > 20 * MOST:

@@ -124,7 +124,7 @@ class PostStabilized(OdeFormulation):
             v = v if dv is None else v - self.alpha * dv
             return q, v
 
-        def again(_: Any, state: State) -> State:
+        def again(_: int | Array, state: State) -> State:
             return once(state, first.moved(*state, t, self.freeze))
 
         if self.passes <= 2:

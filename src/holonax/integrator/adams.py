@@ -17,7 +17,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 from math import comb, factorial
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
 import equinox.internal as eqxi
@@ -29,6 +29,11 @@ from .._arguments import choice
 from .._numbers import count
 from .base import Array, Integrator
 from .tables import dop853_stages
+
+if TYPE_CHECKING:
+    from diffrax import ODETerm
+
+    from ..problem import StepContext
 
 HIGHEST = 6
 
@@ -139,7 +144,9 @@ def _only_if(wanted: Array, make: Callable[[], Any], otherwise: Any) -> Any:
     return jax.lax.cond(eqxi.unvmap_any(wanted), made, lambda: otherwise)
 
 
-def _starting_step(terms: Any, t0: Array, h: Array, y0: Any, f0: Any, args: Any) -> tuple[Any, Any]:
+def _starting_step(
+    terms: ODETerm, t0: Array, h: Array, y0: Any, f0: Any, args: Any
+) -> tuple[Any, Any]:
     """(y1, f1) by one step of order 8 from y0 with the derivative f0.
 
     The last row of the table is the solution itself, so the last stage is f1. A scan over the
@@ -183,7 +190,7 @@ class _Adams(Integrator):
             counts["corrections"] = int(solver_state.corrections)
         return counts
 
-    def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> History:
+    def init(self, terms: ODETerm, t0: Array, t1: Array, y0: Any, args: StepContext) -> History:
         kept = self.m if self._mode() == "PEC" else self.m - 1
         f = jax.tree.map(lambda y: jnp.zeros((kept, *y.shape), y.dtype), (y0[0], y0[1]))
         if self._mode() == "PEC":
@@ -193,13 +200,13 @@ class _Adams(Integrator):
 
     def step(
         self,
-        terms: Any,
-        t0: Any,
-        t1: Any,
+        terms: ODETerm,
+        t0: Array,
+        t1: Array,
         y0: Any,
-        args: Any,
+        args: StepContext,
         solver_state: History,
-        made_jump: Any,
+        made_jump: bool,
     ) -> Any:
         m, h = self.m, t1 - t0
         rounding = 8 * jnp.finfo(h.dtype).eps * jnp.maximum(jnp.abs(t0), jnp.abs(t1))
@@ -228,7 +235,7 @@ class _Adams(Integrator):
         return y1, None, {"y0": y0, "y1": y1}, history, jnp.logical_or(solved, starting)
 
     def _predict_correct(
-        self, terms: Any, t1: Array, h: Array, y0: Any, f: list[Any], args: Any
+        self, terms: ODETerm, t1: Array, h: Array, y0: Any, f: list[Any], args: Any
     ) -> tuple[Any, Any, Array, Array]:
         """(y1, its newest derivative, number of corrections, whether they converged)."""
         weights = self._corrector()
@@ -284,7 +291,7 @@ class AdamsBashforth(_Adams):
     def _mode(self) -> Mode:
         return "PE"
 
-    def order(self, terms: Any) -> int:
+    def order(self, terms: ODETerm | None) -> int:
         return self.m
 
     def _corrector(self) -> tuple[Fraction, ...]:
@@ -314,7 +321,7 @@ class AdamsMoulton(_Adams):
     def _mode(self) -> Mode:
         return self.mode
 
-    def order(self, terms: Any) -> int:
+    def order(self, terms: ODETerm | None) -> int:
         return self.m
 
     def _corrector(self) -> tuple[Fraction, ...]:
@@ -340,7 +347,7 @@ class ModifiedAdamsMoulton(_Adams):
     def _mode(self) -> Mode:
         return "PECE"
 
-    def order(self, terms: Any) -> int:
+    def order(self, terms: ODETerm | None) -> int:
         return self.m + 1
 
     def _corrector(self) -> tuple[Fraction, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,9 @@ import jax.numpy as jnp
 from ..problem import FullState, StepContext
 from ..system.base import Array
 from .base import Integrator
+
+if TYPE_CHECKING:
+    from diffrax import ODETerm
 
 
 class PredictorCorrector(Integrator):
@@ -20,25 +23,25 @@ class PredictorCorrector(Integrator):
     # lam acts over the whole step: to second order it is that of the middle.
     multiplier_lag: ClassVar[float] = 0.5
 
-    def order(self, terms: Any) -> int | None:
+    def order(self, terms: ODETerm | None) -> int | None:
         return None  # the formulation's
 
     def first_state(self, context: StepContext, t: Array, q: Array, v: Array) -> FullState:
         a, lam = context.formulation.accelerations(context, t, (q, v))
         return FullState(q, v, a, lam, jnp.zeros(()))
 
-    def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: StepContext) -> None:
+    def init(self, terms: ODETerm, t0: Array, t1: Array, y0: Any, args: StepContext) -> None:
         return None
 
     def step(
         self,
-        terms: Any,
-        t0: Any,
-        t1: Any,
+        terms: ODETerm,
+        t0: Array,
+        t1: Array,
         y0: FullState,
         args: StepContext,
         solver_state: None,
-        made_jump: Any,
+        made_jump: bool,
     ) -> Any:
         y1 = _step(args, t0, y0)
         return y1, None, {"y0": y0, "y1": y1}, None, True

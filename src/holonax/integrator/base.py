@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import equinox as eqx
 
 from ..problem import StepContext
 from ..system.base import Array
+
+if TYPE_CHECKING:
+    from diffrax import ODETerm
 
 
 class Integrator(eqx.Module):
@@ -40,14 +43,14 @@ class Integrator(eqx.Module):
     interpolation: ClassVar[Literal["linear", "hermite"]] = "linear"
 
     @abc.abstractmethod
-    def order(self, terms: Any) -> int | None:
+    def order(self, terms: ODETerm | None) -> int | None:
         """The order of convergence; None where the formulation decides."""
 
-    def error_order(self, terms: Any) -> Any:
+    def error_order(self, terms: ODETerm | None) -> Any:
         """The order of the estimated error of a step, by which the next one is chosen."""
         return self.order(terms)
 
-    def first_order(self, terms: Any) -> Any:
+    def first_order(self, terms: ODETerm | None) -> int:
         """The order of the error of a run's first step, from which its length is chosen."""
         return self.error_order(terms)
 
@@ -56,12 +59,19 @@ class Integrator(eqx.Module):
         return q, v
 
     @abc.abstractmethod
-    def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> Any:
+    def init(self, terms: ODETerm, t0: Array, t1: Array, y0: Any, args: StepContext) -> Any:
         """What the method remembers from step to step, before a first step from t0 to t1."""
 
     @abc.abstractmethod
     def step(
-        self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any, solver_state: Any, made_jump: Any
+        self,
+        terms: ODETerm,
+        t0: Array,
+        t1: Array,
+        y0: Any,
+        args: StepContext,
+        solver_state: Any,
+        made_jump: bool,
     ) -> Any:
         """One step from t0 to t1.
 

@@ -8,7 +8,7 @@ rotations: k is the rate of the increment at its end.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -22,6 +22,9 @@ from .explicit import Dop853
 from .implicit import ImplicitStep
 from .newton import NewtonCounts
 from .stage import Stage
+
+if TYPE_CHECKING:
+    from diffrax import ODETerm
 
 
 def bdf_weights(order: int) -> np.ndarray:
@@ -59,10 +62,12 @@ class BDF(ImplicitStep):
     def __check_init__(self) -> None:
         count("BDF", "k", self.k, most=5)
 
-    def order(self, terms: Any) -> int:
+    def order(self, terms: ODETerm | None) -> int:
         return self.k
 
-    def init(self, terms: Any, t0: Any, t1: Any, y0: FullState, args: Any) -> _History:
+    def init(
+        self, terms: ODETerm, t0: Array, t1: Array, y0: FullState, args: StepContext
+    ) -> _History:
         past = lambda x: jnp.tile(x, (self.k - 1, 1))  # noqa: E731
         step = jnp.asarray(t1 - t0, dtype=float)
         return _History(past(y0.q), past(y0.v), jnp.asarray(0), step, NewtonCounts.zero())
@@ -72,13 +77,13 @@ class BDF(ImplicitStep):
 
     def step(
         self,
-        terms: Any,
-        t0: Any,
-        t1: Any,
+        terms: ODETerm,
+        t0: Array,
+        t1: Array,
         y0: FullState,
         args: StepContext,
         solver_state: _History,
-        made_jump: Any,
+        made_jump: bool,
     ) -> Any:
         h = t1 - t0
         past = solver_state
@@ -118,7 +123,7 @@ class BDF(ImplicitStep):
 
 
 def _started(
-    terms: Any, t0: Array, t1: Array, y0: FullState, args: StepContext
+    terms: ODETerm, t0: Array, t1: Array, y0: FullState, args: StepContext
 ) -> tuple[FullState, Array]:
     """One step of order 8 on the underlying ordinary differential equations, projected."""
     solver, state = Dop853(), (y0.q, y0.v)

@@ -12,7 +12,7 @@ strain of its first iterates.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -33,6 +33,9 @@ from .implicit import ImplicitStep
 from .newton import NewtonCounts, Scaling
 from .stage import scaled
 
+if TYPE_CHECKING:
+    from diffrax import ODETerm
+
 
 class _EnergyStep(ImplicitStep):
     """What the two share: constraints of position level at the end, velocity rows in between."""
@@ -42,7 +45,7 @@ class _EnergyStep(ImplicitStep):
     takes_varying_mass: ClassVar[bool] = False  # the balance of kinetic energy needs a constant one
     tolerance: float = eqx.field(static=True, default=1e-13, kw_only=True)
 
-    def order(self, terms: Any) -> int:
+    def order(self, terms: ODETerm | None) -> int:
         return 2
 
     @staticmethod
@@ -88,13 +91,13 @@ class EnergyPreserving(_EnergyStep):
 
     def step(
         self,
-        terms: Any,
-        t0: Any,
-        t1: Any,
+        terms: ODETerm,
+        t0: Array,
+        t1: Array,
         y0: FullState,
         args: StepContext,
         solver_state: NewtonCounts,
-        made_jump: Any,
+        made_jump: bool,
     ) -> Any:
         h = t1 - t0
         middle, system = untimed(args.system, t0 + 0.5 * h)
@@ -144,13 +147,13 @@ class EnergyDecaying(_EnergyStep):
 
     def step(
         self,
-        terms: Any,
-        t0: Any,
-        t1: Any,
+        terms: ODETerm,
+        t0: Array,
+        t1: Array,
         y0: FullState,
         args: StepContext,
         solver_state: NewtonCounts,
-        made_jump: Any,
+        made_jump: bool,
     ) -> Any:
         h = t1 - t0
         middle, system = untimed(args.system, t0 + 0.5 * h)

@@ -9,7 +9,7 @@ diffrax's, which keeps its buffers apart and copies them.
 from __future__ import annotations
 
 import abc
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,12 @@ from .base import Integrator
 from .known import moved_back
 from .tables import Tableau
 
+if TYPE_CHECKING:
+    from diffrax import ODETerm
+    from jax import Array
+
+    from ..problem import StepContext
+
 
 class Euler(Integrator):
     """Explicit Euler, order 1."""
@@ -27,21 +33,21 @@ class Euler(Integrator):
     accepts: ClassVar[tuple[str, ...]] = ("ode", "staggered")
     reference: ClassVar[str] = "Euler 1768"
 
-    def order(self, terms: Any) -> int:
+    def order(self, terms: ODETerm | None) -> int:
         return 1
 
-    def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> None:
+    def init(self, terms: ODETerm, t0: Array, t1: Array, y0: Any, args: StepContext) -> None:
         return None
 
     def step(
         self,
-        terms: Any,
-        t0: Any,
-        t1: Any,
+        terms: ODETerm,
+        t0: Array,
+        t1: Array,
         y0: Any,
-        args: Any,
+        args: StepContext,
         solver_state: None,
-        made_jump: Any,
+        made_jump: bool,
     ) -> Any:
         h = t1 - t0
         y1 = jax.tree.map(lambda y, k: y + h * k, y0, terms.vf(t0, y0, args))
@@ -60,7 +66,9 @@ class RungeKutta(Integrator):
     def tableau(self) -> Tableau:
         """The coefficients of stages, solution and errors."""
 
-    def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> None:
+    def init(
+        self, terms: ODETerm, t0: Array, t1: Array, y0: tuple[Array, Array], args: StepContext
+    ) -> None:
         return None
 
     def _weights(self) -> np.ndarray:
@@ -75,13 +83,13 @@ class RungeKutta(Integrator):
 
     def step(
         self,
-        terms: Any,
-        t0: Any,
-        t1: Any,
-        y0: Any,
-        args: Any,
+        terms: ODETerm,
+        t0: Array,
+        t1: Array,
+        y0: tuple[Array, Array],
+        args: StepContext,
         solver_state: None,
-        made_jump: Any,
+        made_jump: bool,
     ) -> Any:
         h, nq, known = t1 - t0, y0[0].shape[0], args.known
         context = args._replace(known=None)
@@ -113,14 +121,16 @@ class RungeKutta(Integrator):
         return y1, error, dense, None, True
 
     @staticmethod
-    def _loop(stage: Any, begin: Any, stages: int, keeps: bool) -> tuple[Any, Any]:
+    def _loop(
+        stage: Any, begin: Any, stages: int, keeps: bool
+    ) -> tuple[tuple[Array, Array, Array], Array | None]:
         """What is carried through all stages, and the rates of all, if these are kept."""
         if keeps:
             return jax.lax.scan(stage, begin, jnp.arange(stages))
         carried = lambda i, carry: stage(carry, i)[0]  # noqa: E731
         return jax.lax.fori_loop(0, stages, carried, begin), None
 
-    def _error(self, error: Any, *_: Any) -> Any:
+    def _error(self, error: Array, *_: Any) -> Array:
         """The error from the sums for it."""
         return error
 
@@ -134,7 +144,7 @@ class Heun(RungeKutta):
     def tableau(self) -> Tableau:
         return tables.second_order(1.0)
 
-    def order(self, terms: Any) -> int:
+    def order(self, terms: ODETerm | None) -> int:
         return 2
 
 
@@ -147,7 +157,7 @@ class Midpoint(RungeKutta):
     def tableau(self) -> Tableau:
         return tables.second_order(1 / 2)
 
-    def order(self, terms: Any) -> int:
+    def order(self, terms: ODETerm | None) -> int:
         return 2
 
 
@@ -160,7 +170,7 @@ class Ralston(RungeKutta):
     def tableau(self) -> Tableau:
         return tables.second_order(2 / 3)
 
-    def order(self, terms: Any) -> int:
+    def order(self, terms: ODETerm | None) -> int:
         return 2
 
 
@@ -173,7 +183,7 @@ class Dopri5(RungeKutta):
     def tableau(self) -> Tableau:
         return tables.dopri5()
 
-    def order(self, terms: Any) -> int:
+    def order(self, terms: ODETerm | None) -> int:
         return 5
 
 
@@ -187,7 +197,7 @@ class RK4(RungeKutta):
     def tableau(self) -> Tableau:
         return tables.kutta()
 
-    def order(self, terms: Any) -> int:
+    def order(self, terms: ODETerm | None) -> int:
         return 4
 
 
@@ -203,13 +213,13 @@ class Dop853(RungeKutta):
     def tableau(self) -> Tableau:
         return tables.dop853()
 
-    def order(self, terms: Any) -> int:
+    def order(self, terms: ODETerm | None) -> int:
         return 8
 
-    def error_order(self, terms: Any) -> int:
+    def error_order(self, terms: ODETerm | None) -> int:
         return 8
 
-    def _error(self, error: Any, *others: Any) -> Any:
+    def _error(self, error: Array, *others: Any) -> Array:
         # e5 |e5| / |(e5, e3 / 10)| is of order 8, and safe where e5 is small by chance.
         # Not by `hypot`, which is not a number where compiled code has flushed to zero.
         return error * jnp.abs(error) / jnp.sqrt(error**2 + 0.01 * others[0] ** 2 + _TINY)

@@ -5,7 +5,7 @@ The equations of a stage and its unknowns are those of `stage.py`.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -19,6 +19,9 @@ from .base import Integrator
 from .known import Solution
 from .newton import Linear, NewtonCounts, Scaling, newton
 from .stage import Stage
+
+if TYPE_CHECKING:
+    from diffrax import ODETerm
 
 
 class ImplicitStep(Integrator):
@@ -48,7 +51,7 @@ class ImplicitStep(Integrator):
         z = context.formulation.algebraic_start(context, t, q, lam)
         return FullState(q, v, a, z, jnp.zeros(()))
 
-    def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> Any:
+    def init(self, terms: ODETerm, t0: Array, t1: Array, y0: Any, args: StepContext) -> Any:
         return NewtonCounts.zero()
 
     def statistics(self, solver_state: Any) -> dict[str, int]:
@@ -130,18 +133,18 @@ class ImplicitMidpoint(ImplicitStep):
     reference: ClassVar[str] = "Bauchau, Epple, Bottasso 2009, Section 2"
     multiplier_lag: ClassVar[float] = 0.5
 
-    def order(self, terms: Any) -> int:
+    def order(self, terms: ODETerm | None) -> int:
         return 2
 
     def step(
         self,
-        terms: Any,
-        t0: Any,
-        t1: Any,
+        terms: ODETerm,
+        t0: Array,
+        t1: Array,
         y0: FullState,
         args: StepContext,
         solver_state: NewtonCounts,
-        made_jump: Any,
+        made_jump: bool,
     ) -> Any:
         h = t1 - t0
         system, still = args.system, jnp.zeros_like(y0.v)
@@ -165,18 +168,18 @@ class Trapezoidal(ImplicitStep):
     accepts: ClassVar[tuple[str, ...]] = ("ode", "dae")
     reference: ClassVar[str] = "Hairer, Wanner 1996, Section IV.3"
 
-    def order(self, terms: Any) -> int:
+    def order(self, terms: ODETerm | None) -> int:
         return 2
 
     def step(
         self,
-        terms: Any,
-        t0: Any,
-        t1: Any,
+        terms: ODETerm,
+        t0: Array,
+        t1: Array,
         y0: FullState,
         args: StepContext,
         solver_state: NewtonCounts,
-        made_jump: Any,
+        made_jump: bool,
     ) -> Any:
         p = 0.5 * (t1 - t0)
         stage = Stage(args, t1, y0, p * y0.v, y0.v + p * y0.a, p)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import abc
 import inspect
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jax.core import Tracer
@@ -34,6 +34,11 @@ from .known import Solution
 from .newton import Linear, NewtonCounts
 from .partitioned import partitioned_newmark_step
 from .stage import StepEquations, scaled
+
+if TYPE_CHECKING:
+    from diffrax import ODETerm
+
+    from .base import Integrator
 
 # What is remembered of steady errors is not enlarged more than for a step of this growth.
 _GROWTH = 2.0
@@ -67,10 +72,10 @@ class _NewmarkFamily(ImplicitStep):
     def _coefficients(self) -> _Coefficients:
         """The four numbers that make the method."""
 
-    def order(self, terms: Any) -> int:
+    def order(self, terms: ODETerm | None) -> int:
         return 2
 
-    def error_order(self, terms: Any) -> int:
+    def error_order(self, terms: ODETerm | None) -> int:
         return 2
 
     @abc.abstractmethod
@@ -86,7 +91,9 @@ class _NewmarkFamily(ImplicitStep):
             "which then gather rounding without bound"
         )
 
-    def init(self, terms: Any, t0: Any, t1: Any, y0: FullState, args: StepContext) -> _Memory:
+    def init(
+        self, terms: ODETerm, t0: Array, t1: Array, y0: FullState, args: StepContext
+    ) -> _Memory:
         # w_n is the acceleration at t_n + (am - af) h; a first order start would cost an order of
         # the multipliers.
         c, h = self._coefficients(), t1 - t0
@@ -146,13 +153,13 @@ class _NewmarkFamily(ImplicitStep):
 
     def step(
         self,
-        terms: Any,
-        t0: Any,
-        t1: Any,
+        terms: ODETerm,
+        t0: Array,
+        t1: Array,
         y0: FullState,
         args: StepContext,
         solver_state: _Memory,
-        made_jump: Any,
+        made_jump: bool,
     ) -> Any:
         h = t1 - t0
         system, formulation = args.system, args.formulation
@@ -249,7 +256,7 @@ class Newmark(_NewmarkFamily):
         self.gamma = _within("Newmark", "gamma", gamma, 0.0, 2.0)
         _set_options(self, options)
 
-    def order(self, terms: Any) -> int:
+    def order(self, terms: ODETerm | None) -> int:
         return 2 if isinstance(self.gamma, Tracer) or float(self.gamma) == 0.5 else 1
 
     def _damps(self) -> Any:
@@ -260,13 +267,13 @@ class Newmark(_NewmarkFamily):
 
     def step(
         self,
-        terms: Any,
-        t0: Any,
-        t1: Any,
+        terms: ODETerm,
+        t0: Array,
+        t1: Array,
         y0: FullState,
         args: StepContext,
         solver_state: _Memory,
-        made_jump: Any,
+        made_jump: bool,
     ) -> Any:
         if "Newmark" not in args.formulation.own_steps:
             return super().step(terms, t0, t1, y0, args, solver_state, made_jump)
@@ -318,7 +325,7 @@ class GeneralizedAlpha(_NewmarkFamily):
         return _Coefficients(am, af, 0.25 * (gamma + 0.5) ** 2, gamma)
 
 
-def _set_options(integrator: Any, options: dict[str, Any]) -> None:
+def _set_options(integrator: Integrator, options: dict[str, Any]) -> None:
     """The keyword options of `ImplicitStep`, for classes with an `__init__` of their own."""
     defaults = {"tolerance": 1e-10, "max_iterations": 12, "modified": False}
     unknown = sorted(set(options) - set(defaults))

@@ -12,7 +12,7 @@ but the speed of the iteration depends on that matrix.
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -27,6 +27,9 @@ from .implicit import ImplicitStep, error_by_index
 from .known import Solution
 from .newton import Linear, NewtonCounts, Scaling, newton_step
 from .stage import Stage, StepEquations
+
+if TYPE_CHECKING:
+    from diffrax import ODETerm
 
 # The tolerance at which the one that Radau's error estimate is held below is the one asked for.
 _LOOSE = 1e-3
@@ -136,7 +139,7 @@ class RadauIIA(ImplicitStep):
     def __check_init__(self) -> None:
         count("RadauIIA", "stages", self.stages, most=3)
 
-    def order(self, terms: Any) -> int:
+    def order(self, terms: ODETerm | None) -> int:
         return 2 * self.stages - 1
 
     @property
@@ -144,13 +147,15 @@ class RadauIIA(ImplicitStep):
         """The order of the stages, which is that of multipliers of higher index."""
         return self.stages
 
-    def error_order(self, terms: Any) -> int:
+    def error_order(self, terms: ODETerm | None) -> int:
         return self.stages + 1
 
     def _tableau(self) -> tuple[np.ndarray, np.ndarray]:
         return collocation(radau_nodes(self.stages))
 
-    def init(self, terms: Any, t0: Any, t1: Any, y0: FullState, args: Any) -> _Memory:
+    def init(
+        self, terms: ODETerm, t0: Array, t1: Array, y0: FullState, args: StepContext
+    ) -> _Memory:
         past = lambda x: jnp.tile(x, (self.stages, 1))  # noqa: E731
         step = jnp.asarray(t1 - t0, dtype=float)
         return _Memory(past(y0.v), past(y0.z), step, jnp.asarray(False), NewtonCounts.zero())
@@ -160,13 +165,13 @@ class RadauIIA(ImplicitStep):
 
     def step(
         self,
-        terms: Any,
-        t0: Any,
-        t1: Any,
+        terms: ODETerm,
+        t0: Array,
+        t1: Array,
         y0: FullState,
         args: StepContext,
         solver_state: _Memory,
-        made_jump: Any,
+        made_jump: bool,
     ) -> Any:
         h, past = t1 - t0, solver_state
         equations = _Stages(args, t0, h, y0, *self._tableau())

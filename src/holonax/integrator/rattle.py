@@ -9,7 +9,7 @@ keeps the energy of conservative mechanisms bounded.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax.numpy as jnp
 
@@ -20,6 +20,9 @@ from .implicit import ImplicitStep
 from .known import Solution
 from .newton import Linear, NewtonCounts
 from .stage import StepEquations, scaled
+
+if TYPE_CHECKING:
+    from diffrax import ODETerm
 
 
 class Rattle(ImplicitStep):
@@ -33,18 +36,18 @@ class Rattle(ImplicitStep):
     takes_reaction_forces: ClassVar[bool] = False  # its multipliers are means over half steps
     reference: ClassVar[str] = "Andersen 1983; Leimkuhler, Skeel 1994"
 
-    def order(self, terms: Any) -> int:
+    def order(self, terms: ODETerm | None) -> int:
         return 2
 
     def step(
         self,
-        terms: Any,
-        t0: Any,
-        t1: Any,
+        terms: ODETerm,
+        t0: Array,
+        t1: Array,
         y0: FullState,
         args: StepContext,
         solver_state: NewtonCounts,
-        made_jump: Any,
+        made_jump: bool,
     ) -> Any:
         h = t1 - t0
         system, formulation = args.system, args.formulation

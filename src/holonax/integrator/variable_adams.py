@@ -12,7 +12,7 @@ move them.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -22,6 +22,9 @@ import numpy as np
 from ..problem import StepContext
 from .base import Array, Integrator
 from .order_control import ERROR_ORDER, check_order, order_error
+
+if TYPE_CHECKING:
+    from diffrax import ODETerm
 
 HIGHEST = 12
 
@@ -92,16 +95,16 @@ class VariableAdams(Integrator):
     def __check_init__(self) -> None:
         check_order("VariableAdams", self.max_order, HIGHEST)
 
-    def order(self, terms: Any) -> int:
+    def order(self, terms: ODETerm | None) -> int:
         return self.max_order + 1
 
-    def error_order(self, terms: Any) -> int:
+    def error_order(self, terms: ODETerm | None) -> int:
         return ERROR_ORDER
 
-    def first_order(self, terms: Any) -> int:
+    def first_order(self, terms: ODETerm | None) -> int:
         return 2
 
-    def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: StepContext) -> _History:
+    def init(self, terms: ODETerm, t0: Array, t1: Array, y0: Any, args: StepContext) -> _History:
         count = self.max_order
         size = y0[0].shape[0] + y0[1].shape[0]
         before = jnp.arange(1.0, count)
@@ -116,13 +119,13 @@ class VariableAdams(Integrator):
 
     def step(
         self,
-        terms: Any,
-        t0: Any,
-        t1: Any,
+        terms: ODETerm,
+        t0: Array,
+        t1: Array,
         y0: Any,
         args: StepContext,
         solver_state: _History,
-        made_jump: Any,
+        made_jump: bool,
     ) -> Any:
         past, h, k = solver_state, t1 - t0, solver_state.order
         nq = y0[0].shape[0]

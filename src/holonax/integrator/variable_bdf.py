@@ -14,7 +14,7 @@ Positions are increments from q_n, so that the formula keeps its order on rotati
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -26,6 +26,9 @@ from .implicit import ImplicitStep, error_by_index
 from .newton import NewtonCounts
 from .order_control import ERROR_ORDER, check_order, order_error
 from .stage import Stage
+
+if TYPE_CHECKING:
+    from diffrax import ODETerm
 
 HIGHEST = 5
 
@@ -91,13 +94,15 @@ class VariableBDF(ImplicitStep):
     def __check_init__(self) -> None:
         check_order("VariableBDF", self.max_order, HIGHEST)
 
-    def order(self, terms: Any) -> int:
+    def order(self, terms: ODETerm | None) -> int:
         return self.max_order
 
-    def error_order(self, terms: Any) -> int:
+    def error_order(self, terms: ODETerm | None) -> int:
         return ERROR_ORDER
 
-    def init(self, terms: Any, t0: Any, t1: Any, y0: FullState, args: StepContext) -> _History:
+    def init(
+        self, terms: ODETerm, t0: Array, t1: Array, y0: FullState, args: StepContext
+    ) -> _History:
         # One state before the start, along the derivative, lets the first step know its error.
         before = _BEFORE * (t1 - t0)
         count = self.max_order
@@ -119,13 +124,13 @@ class VariableBDF(ImplicitStep):
 
     def step(
         self,
-        terms: Any,
-        t0: Any,
-        t1: Any,
+        terms: ODETerm,
+        t0: Array,
+        t1: Array,
         y0: FullState,
         args: StepContext,
         solver_state: _History,
-        made_jump: Any,
+        made_jump: bool,
     ) -> Any:
         past, h, system = solver_state, t1 - t0, args.system
         nv, k = y0.v.shape[0], solver_state.order

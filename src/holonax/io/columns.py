@@ -122,7 +122,7 @@ def write_columns(
         raise ModelError(f"{path} cannot be written: {error.strerror or error}.") from None
 
 
-def _csv(path: Path, table: Mapping[str, Any], units: Mapping[str, str]) -> None:
+def _csv(path: Path, table: Mapping[str, np.ndarray], units: Mapping[str, str]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         csv_lines(file, table)
 
@@ -135,7 +135,7 @@ def csv_lines(file: Any, table: Mapping[str, Any]) -> None:
 
 
 def _netcdf(
-    path: Path, table: Mapping[str, Any], units: Mapping[str, str], notes: Mapping[str, str]
+    path: Path, table: Mapping[str, np.ndarray], units: Mapping[str, str], notes: Mapping[str, str]
 ) -> None:
     from scipy.io import netcdf_file
 

@@ -9,7 +9,7 @@ have elsewhere. There are rules for what elimination is made of; functions are n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,9 @@ from jax import lax
 from jax.extend import core as jax_core
 
 from .._jaxprs import scan_sizes
+
+if TYPE_CHECKING:
+    from .._jaxprs import Equation
 
 
 class Pair(NamedTuple):
@@ -90,7 +93,7 @@ def _equation(eqn: Any, values: list[Any]) -> Sequence[Any]:
     return [Pair(re, im) if _is_complex(var.aval) else re for var, re, im in triples]
 
 
-def _bound(eqn: Any, values: Sequence[Any]) -> Sequence[Any]:
+def _bound(eqn: Equation, values: Sequence[Any]) -> Sequence[Any]:
     params = eqn.primitive.get_bind_params(eqn.params)
     functions = ()
     if isinstance(params, tuple):  # as older versions of JAX give them
@@ -117,16 +120,16 @@ def _multiplied(product: Callable[[Any, Any], Any], x: Any, y: Any) -> Pair:
     return Pair(real, product(x.re, y.im) + product(x.im, y.re))
 
 
-def _times(eqn: Any, x: Pair, y: Pair) -> Pair:
+def _times(eqn: Equation, x: Pair, y: Pair) -> Pair:
     return _multiplied(lax.mul, x, y)
 
 
-def _over(eqn: Any, x: Pair, y: Pair) -> Pair:
+def _over(eqn: Equation, x: Pair, y: Pair) -> Pair:
     size = 1 / (y.re * y.re + y.im * y.im)
     return _multiplied(lax.mul, x, Pair(y.re * size, -y.im * size))
 
 
-def _power(eqn: Any, x: Pair) -> Pair:
+def _power(eqn: Equation, x: Pair) -> Pair:
     n = eqn.params["y"]
     out = x
     for _ in range(abs(n) - 1):
@@ -135,12 +138,12 @@ def _power(eqn: Any, x: Pair) -> Pair:
     return out if n > 0 else _over(eqn, Pair(one, 0 * one), out)
 
 
-def _dot(eqn: Any, x: Any, y: Any) -> Pair:
+def _dot(eqn: Equation, x: Any, y: Any) -> Pair:
     numbers = eqn.params["dimension_numbers"]
     return _multiplied(lambda a, b: lax.dot_general(a, b, numbers), x, y)
 
 
-def _converted(eqn: Any, x: Any) -> Any:
+def _converted(eqn: Equation, x: Any) -> Any:
     return x if _is_pair(x) else Pair(*(y * jnp.asarray(x, float) for y in (1.0, 0.0)))
 
 

@@ -7,11 +7,17 @@ equations of some hundred forms, so the derivative of each form is found once an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.extend import core as jax_core
+
+if TYPE_CHECKING:
+    import numpy as np
+    from jax import Array
+
+    from .._jaxprs import Equation
 
 # Calls that are looked into, and what they call what is inside.
 CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"}
@@ -71,7 +77,9 @@ class Walk:
         self.equations: list[TangentEquation] = []
         self.arguments = self.count = arguments
 
-    def follow(self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Value]) -> list[Value]:
+    def follow(
+        self, jaxpr: jax_core.Jaxpr, consts: Sequence[np.ndarray | Array], args: Sequence[Value]
+    ) -> list[Value]:
         """The results of a program."""
         env: dict[Any, Value] = {}
         env.update((v, Value(x)) for v, x in zip(jaxpr.constvars, consts, strict=True))
@@ -100,7 +108,7 @@ class Walk:
         return self._added(*self.derived(eqn, primals, active), takes)
 
     def derived(
-        self, eqn: Any, primals: list[Any], active: list[bool]
+        self, eqn: Equation, primals: list[np.ndarray | Array], active: list[bool]
     ) -> tuple[Sequence[Any], Tangent, Sequence[bool]]:
         """The results of an equation, the function between tangents, and which results have one."""
         if eqn.primitive.name in _STRUCTURED or has_programs(eqn):
@@ -108,7 +116,7 @@ class Walk:
         return form(eqn, active).applied(primals)
 
     def _added(
-        self, outs: Sequence[Any], function: Tangent, moving: Sequence[bool], takes: list[int]
+        self, outs: Sequence[Array], function: Tangent, moving: Sequence[bool], takes: list[int]
     ) -> list[Value]:
         if any(moving):
             self.equations.append(TangentEquation(takes, function, self.count))
@@ -118,7 +126,7 @@ class Walk:
             self.count += moves
         return found
 
-    def along(self, changes: Sequence[Any]) -> list[Any]:
+    def along(self, changes: Sequence[Array]) -> list[Array]:
         """All tangents for changes of the arguments."""
         tangents: list[Any] = [*changes, *[None] * (self.count - self.arguments)]
         for takes, function, first in self.equations:
@@ -127,7 +135,7 @@ class Walk:
         return tangents
 
 
-def bound(eqn: Any, primals: Sequence[Any]) -> Sequence[Any]:
+def bound(eqn: Equation, primals: Sequence[Any]) -> Sequence[Array]:
     """The results of an equation, traced or computed."""
     params = eqn.primitive.get_bind_params(eqn.params)
     functions = ()
@@ -141,7 +149,7 @@ def _tangent_type(x: Any) -> Any:
     return x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else jax.dtypes.float0
 
 
-def has_programs(eqn: Any) -> bool:
+def has_programs(eqn: Equation) -> bool:
     """Whether an equation has programs among its parameters."""
     return any(
         hasattr(x, "eqns") or hasattr(x, "jaxpr") or (callable(x) and not isinstance(x, type))
@@ -150,7 +158,9 @@ def has_programs(eqn: Any) -> bool:
     )
 
 
-def _by_jax(eqn: Any, primals: list[Any], active: list[bool]) -> tuple[Any, Tangent, list[bool]]:
+def _by_jax(
+    eqn: Equation, primals: list[Any], active: list[bool]
+) -> tuple[Any, Tangent, list[bool]]:
     """A loop, a branch, or a function with a derivative of its own."""
 
     def function(*moving: Any) -> Sequence[Any]:
@@ -173,8 +183,8 @@ class Form:
     Its equations are sorted into those that need no tangent, done once, and the others.
     """
 
-    def __init__(self, eqn: Any, active: Sequence[bool]) -> None:
-        def derivative(primals: list[Any], changes: list[Any]) -> Any:
+    def __init__(self, eqn: Equation, active: Sequence[bool]) -> None:
+        def derivative(primals: list[Array], changes: list[Array]) -> Any:
             def function(*moving: Any) -> Sequence[Any]:
                 given = iter(moving)
                 return list(bound(eqn, [next(given) if a else x for x, a in zip(primals, active)]))
@@ -206,7 +216,9 @@ class Form:
         self.changes = [v for v in jaxpr.outvars[n:] if moves(v)]
         self.back: Any = None  # transposed, once that was asked for
 
-    def applied(self, primals: Sequence[Any]) -> tuple[list[Any], Tangent, list[bool]]:
+    def applied(
+        self, primals: Sequence[np.ndarray | Array]
+    ) -> tuple[list[Any], Tangent, list[bool]]:
         """The results, the function between tangents, and which results have one."""
         env: dict[Any, Any] = {**dict(self.constants), **dict(zip(self.primals, primals))}
         evaluate(self.once, env)

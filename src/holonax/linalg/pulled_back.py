@@ -9,7 +9,7 @@ from the numbers that they carried, so that nothing else of them has to be kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,11 @@ from jax.extend import core as jax_core
 from .._jaxprs import scan_sizes
 from .linearized import CALLS, Form, Value, Walk, bound, evaluate, form, has_programs, read
 from .transposes import TRANSPOSES, Back
+
+if TYPE_CHECKING:
+    from jax import Array
+
+    from .._jaxprs import Equation
 
 # What an equation gives: its results, the function from their cotangents (None for zero) to those
 # of what it takes, and which results have one.
@@ -53,7 +58,7 @@ def value_and_pulled_back(fun: Callable[..., Any]) -> Callable[..., tuple[Any, A
     return both
 
 
-def depends(jaxpr: Any, active: Sequence[bool]) -> list[bool]:
+def depends(jaxpr: jax_core.Jaxpr, active: Sequence[bool]) -> list[bool]:
     """Which real results of a program depend on those of its arguments that are `active`."""
     known = {v for v, a in zip(jaxpr.invars, active, strict=True) if a}
     moves = lambda v: not isinstance(v, jax_core.Literal) and v in known  # noqa: E731
@@ -75,7 +80,9 @@ def _is_real(x: Any) -> bool:
 
 
 def followed_back(
-    closed: Any, primals: Sequence[Any], active: Sequence[bool] | None = None
+    closed: jax_core.ClosedJaxpr,
+    primals: Sequence[np.ndarray | Array],
+    active: Sequence[bool] | None = None,
 ) -> tuple[list[Any], Callable[[Sequence[Any]], list[Any]]]:
     """The results of a program, and the function from their cotangents to those of its `active`
     arguments; None stands for zero."""
@@ -85,7 +92,7 @@ def followed_back(
     given = [Value(x, next(places) if a else None) for x, a in zip(primals, active, strict=True)]
     outs = walk.follow(closed.jaxpr, closed.consts, given)
 
-    def back(cotangents: Sequence[Any]) -> list[Any]:
+    def back(cotangents: Sequence[Array | None]) -> list[Any]:
         return walk.back([x.tangent for x in outs], cotangents)
 
     return [x.primal for x in outs], back
@@ -94,7 +101,7 @@ def followed_back(
 class _BackWalk(Walk):
     """A program that is followed once, and the equations between cotangents from its end on."""
 
-    def derived(self, eqn: Any, primals: list[Any], active: list[bool]) -> Derived:
+    def derived(self, eqn: Equation, primals: list[Any], active: list[bool]) -> Derived:
         name = eqn.primitive.name
         if name == "stop_gradient":
             return bound(eqn, primals), lambda cotangents: [], [False] * len(eqn.outvars)
@@ -111,11 +118,11 @@ class _BackWalk(Walk):
                 return outs, found, [True] * len(outs)
         return _by_form(form(eqn, active), primals)
 
-    def back(self, places: Sequence[int | None], given: Sequence[Any]) -> list[Any]:
+    def back(self, places: Sequence[int | None], given: Sequence[Array | None]) -> list[Any]:
         """The cotangents of the arguments for those of the numbers in `places`."""
         found: list[Any] = [None] * self.count
 
-        def add(place: int | None, x: Any) -> None:
+        def add(place: int | None, x: Array | None) -> None:
             if place is not None and x is not None:
                 found[place] = x if found[place] is None else lax.add(found[place], x)
 
@@ -131,7 +138,7 @@ class _BackWalk(Walk):
         return found[: self.arguments]
 
 
-def _filled(cotangents: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
+def _filled(cotangents: Sequence[Array | None], avals: Sequence[Any]) -> list[Array]:
     """Zeros where there is no cotangent."""
     return [
         jnp.zeros(v.shape, v.dtype) if x is None else x
@@ -139,7 +146,7 @@ def _filled(cotangents: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _by_form(kept: Form, primals: Sequence[Any]) -> Derived:
+def _by_form(kept: Form, primals: Sequence[np.ndarray | Array]) -> Derived:
     """An equation by JAX's derivative of its form, transposed by JAX."""
     if kept.back is None:
         kept.back = _Transposed(kept)
@@ -148,7 +155,7 @@ def _by_form(kept: Form, primals: Sequence[Any]) -> Derived:
     transposed: _Transposed = kept.back
     needed = [env[v] for v in transposed.needed]
 
-    def back(cotangents: Sequence[Any]) -> list[Any]:
+    def back(cotangents: Sequence[Array]) -> list[Any]:
         return transposed(needed, _filled(cotangents, transposed.avals))
 
     return [read(env, v) for v in kept.outs], back, kept.moving
@@ -163,7 +170,7 @@ class _Transposed:
         self.needed = list(dict.fromkeys(v for v in used if v not in own))
         self.avals = [v.aval for v in kept.changes]
 
-        def transposed(needed: list[Any], cotangents: list[Any]) -> Any:
+        def transposed(needed: list[Array], cotangents: list[Array]) -> tuple[Array, ...]:
             def linear(*changes: Any) -> list[Any]:
                 env = dict(zip(self.needed, needed)) | dict(zip(kept.tangents, changes))
                 evaluate(kept.linear, env)
@@ -175,7 +182,7 @@ class _Transposed:
         closed = jax.make_jaxpr(transposed)(*shapes)
         self.jaxpr, self.consts = closed.jaxpr, closed.consts
 
-    def __call__(self, needed: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+    def __call__(self, needed: Sequence[Array], cotangents: Sequence[Array]) -> list[Any]:
         env = dict(zip(self.jaxpr.constvars, self.consts))
         env.update(zip(self.jaxpr.invars, [*needed, *cotangents], strict=True))
         evaluate(self.jaxpr.eqns, env)
@@ -189,7 +196,7 @@ def _shape(var: Any) -> jax.ShapeDtypeStruct:
 # -- equations with programs inside ------------------------------------------------------------
 
 
-def _by_jax(eqn: Any, primals: list[Any], active: list[bool]) -> Derived:
+def _by_jax(eqn: Equation, primals: list[Array], active: list[bool]) -> Derived:
     """A function with a derivative of its own, or what there is no rule for here."""
 
     def function(*moving: Any) -> list[Any]:
@@ -199,7 +206,7 @@ def _by_jax(eqn: Any, primals: list[Any], active: list[bool]) -> Derived:
     outs, pull = jax.vjp(function, *(x for x, a in zip(primals, active, strict=True) if a))
     real = [_is_real(v.aval) for v in eqn.outvars]
 
-    def back(cotangents: Sequence[Any]) -> list[Any]:
+    def back(cotangents: Sequence[Array]) -> list[Any]:
         given = iter(_filled(cotangents, [v.aval for v, r in zip(eqn.outvars, real) if r]))
         none = lambda v: np.zeros(v.aval.shape, jax.dtypes.float0)  # noqa: E731
         return list(pull([next(given) if r else none(v) for v, r in zip(eqn.outvars, real)]))
@@ -207,7 +214,7 @@ def _by_jax(eqn: Any, primals: list[Any], active: list[bool]) -> Derived:
     return outs, back, real
 
 
-def _linear_solve(eqn: Any, primals: list[Any], active: list[bool]) -> Derived:
+def _linear_solve(eqn: Equation, primals: list[Any], active: list[bool]) -> Derived:
     """x = A^-1 b: the cotangent of b is y = A^-T x', that of A what -y pulls back from A x."""
     lengths, jaxprs = eqn.params["const_lengths"], eqn.params["jaxprs"]
     if jaxprs.transpose_solve is None:
@@ -232,7 +239,7 @@ def _linear_solve(eqn: Any, primals: list[Any], active: list[bool]) -> Derived:
     return outs, back, [True] * len(outs)
 
 
-def _scan(eqn: Any, primals: list[Any], active: list[bool]) -> Derived:
+def _scan(eqn: Equation, primals: list[Any], active: list[bool]) -> Derived:
     """What is carried is kept, and the loop done again from its end, each round by itself."""
     p = eqn.params
     closed, (n_const, n_carry) = p["jaxpr"], scan_sizes(p)
@@ -247,7 +254,7 @@ def _scan(eqn: Any, primals: list[Any], active: list[bool]) -> Derived:
     run = jax_core.jaxpr_as_fun(closed)
     options = {"length": p["length"]}
 
-    def forward(carry: Any, row: Any) -> Any:
+    def forward(carry: Sequence[Array], row: Any) -> Any:
         done = run(*consts, *carry, *row)
         return done[:n_carry], (carry, done[n_carry:])
 
@@ -255,13 +262,13 @@ def _scan(eqn: Any, primals: list[Any], active: list[bool]) -> Derived:
     of_consts, of_carry = moves[:n_const], moves[n_const : n_const + n_carry]
     moving = [*of_carry, *found[n_carry:]]
 
-    def back(cotangents: Sequence[Any]) -> list[Any]:
+    def back(cotangents: Sequence[Array | None]) -> list[Any]:
         given = iter(_filled(cotangents, [v.aval for v, m in zip(eqn.outvars, moving) if m]))
         last = [next(given) for m in of_carry if m]
         ends = [next(given) for m in found[n_carry:] if m]
         total = [jnp.zeros_like(x) for x, m in zip(consts, of_consts, strict=True) if m]
 
-        def backward(state: Any, row: Any) -> Any:
+        def backward(state: tuple[Sequence[Array], Sequence[Array]], row: Any) -> Any:
             (later, total), (carry, given, cotangents) = state, row
             _, pull = followed_back(closed, [*consts, *carry, *given], moves)
             each = [iter(later), iter(cotangents)]
@@ -285,7 +292,7 @@ def _scan(eqn: Any, primals: list[Any], active: list[bool]) -> Derived:
     return [*end, *stacked], back, moving
 
 
-def _moving(jaxpr: Any, n_const: int, moves: Sequence[bool]) -> list[tuple[Any, bool]]:
+def _moving(jaxpr: jax_core.Jaxpr, n_const: int, moves: Sequence[bool]) -> list[tuple[Any, bool]]:
     pairs = zip(jaxpr.invars[n_const:], moves[n_const:], strict=True)
     return [(v, m) for v, m in pairs if m]
 
@@ -296,7 +303,7 @@ def _cut(x: Sequence[Any], *sizes: int) -> list[list[Any]]:
     return [list(x[:first]), list(x[first:second]), list(x[second:])]
 
 
-def _cond(eqn: Any, primals: list[Any], active: list[bool]) -> Derived:
+def _cond(eqn: Equation, primals: list[Any], active: list[bool]) -> Derived:
     branches, (which, *given) = eqn.params["branches"], primals
     moves = active[1:]
     outs = list(bound(eqn, primals))

@@ -8,11 +8,16 @@ case is left to JAX.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+
+if TYPE_CHECKING:
+    from jax import Array
+
+    from .._jaxprs import Equation
 
 Back = Callable[[Sequence[Any]], list[Any]]
 Rule = Callable[[Any, list[Any], list[bool], Sequence[Any]], Back | None]
@@ -21,7 +26,9 @@ Rule = Callable[[Any, list[Any], list[bool], Sequence[Any]], Back | None]
 def _entrywise(*slopes: Callable[..., Any]) -> Rule:
     """Of a function whose argument k has the cotangent slopes[k](c, y, *x), y = f(*x)."""
 
-    def rule(eqn: Any, x: list[Any], active: list[bool], outs: Sequence[Any]) -> Back | None:
+    def rule(
+        eqn: Equation, x: list[np.ndarray | Array], active: list[bool], outs: Sequence[Array]
+    ) -> Back | None:
         shape = eqn.outvars[0].aval.shape
         if any(v.aval.shape != shape for v, a in zip(eqn.invars, active, strict=True) if a):
             return None
@@ -35,7 +42,7 @@ def _scaled(factor: float, x: Any) -> Any:
     return lax.mul(np.asarray(factor, x.dtype), x)
 
 
-def _power(eqn: Any, x: list[Any], active: list[bool], outs: Sequence[Any]) -> Back | None:
+def _power(eqn: Equation, x: list[Any], active: list[bool], outs: Sequence[Any]) -> Back | None:
     n = eqn.params["y"]
     if n == 0:
         return None
@@ -43,14 +50,18 @@ def _power(eqn: Any, x: list[Any], active: list[bool], outs: Sequence[Any]) -> B
     return lambda c: [lax.mul(c[0], lax.mul(lax.full_like(x[0], n), slope()))]
 
 
-def _reshaped(eqn: Any, x: list[Any], active: list[bool], outs: Sequence[Any]) -> Back | None:
+def _reshaped(
+    eqn: Equation, x: list[Array], active: list[bool], outs: Sequence[Array]
+) -> Back | None:
     if eqn.params.get("dimensions") is not None and eqn.primitive.name == "reshape":
         return None
     shape = eqn.invars[0].aval.shape
     return lambda c: [lax.reshape(c[0], shape)]
 
 
-def _broadcast(eqn: Any, x: list[Any], active: list[bool], outs: Sequence[Any]) -> Back | None:
+def _broadcast(
+    eqn: Equation, x: list[Array], active: list[bool], outs: Sequence[Array]
+) -> Back | None:
     shape, axes = eqn.params["shape"], eqn.params["broadcast_dimensions"]
     own = eqn.invars[0].aval.shape
     spread = [
@@ -59,25 +70,25 @@ def _broadcast(eqn: Any, x: list[Any], active: list[bool], outs: Sequence[Any]) 
         if d not in axes or own[axes.index(d)] != shape[d]
     ]  # fmt: skip
 
-    def back(c: Sequence[Any]) -> list[Any]:
+    def back(c: Sequence[Array]) -> list[Any]:
         total = jnp.sum(c[0], axis=tuple(spread)) if spread else c[0]
         return [total if total.shape == own else lax.reshape(total, own)]
 
     return back
 
 
-def _sum(eqn: Any, x: list[Any], active: list[bool], outs: Sequence[Any]) -> Back | None:
+def _sum(eqn: Equation, x: list[Any], active: list[bool], outs: Sequence[Any]) -> Back | None:
     shape, axes = eqn.invars[0].aval.shape, eqn.params["axes"]
     kept = tuple(d for d in range(len(shape)) if d not in axes)
     return lambda c: [lax.broadcast_in_dim(c[0], shape, kept)]
 
 
-def _transpose(eqn: Any, x: list[Any], active: list[bool], outs: Sequence[Any]) -> Back | None:
+def _transpose(eqn: Equation, x: list[Any], active: list[bool], outs: Sequence[Any]) -> Back | None:
     order = tuple(int(d) for d in np.argsort(eqn.params["permutation"]))
     return lambda c: [lax.transpose(c[0], order)]
 
 
-def _slice(eqn: Any, x: list[Any], active: list[bool], outs: Sequence[Any]) -> Back | None:
+def _slice(eqn: Equation, x: list[Array], active: list[bool], outs: Sequence[Array]) -> Back | None:
     p, shape = eqn.params, eqn.invars[0].aval.shape
     steps = p["strides"] or (1,) * len(shape)
     config = [
@@ -89,7 +100,9 @@ def _slice(eqn: Any, x: list[Any], active: list[bool], outs: Sequence[Any]) -> B
     return lambda c: [lax.pad(c[0], np.zeros((), c[0].dtype), config)]
 
 
-def _concatenate(eqn: Any, x: list[Any], active: list[bool], outs: Sequence[Any]) -> Back | None:
+def _concatenate(
+    eqn: Equation, x: list[Array], active: list[bool], outs: Sequence[Array]
+) -> Back | None:
     axis, sizes = eqn.params["dimension"], [v.aval.shape for v in eqn.invars]
     ends = np.cumsum([s[axis] for s in sizes])
     cuts = [
@@ -98,12 +111,14 @@ def _concatenate(eqn: Any, x: list[Any], active: list[bool], outs: Sequence[Any]
     return lambda c: [lax.slice_in_dim(c[0], *cut, axis=axis) for cut in cuts]
 
 
-def _select(eqn: Any, x: list[Any], active: list[bool], outs: Sequence[Any]) -> Back | None:
+def _select(
+    eqn: Equation, x: list[Array], active: list[bool], outs: Sequence[Array]
+) -> Back | None:
     which, *cases = x
     if len(cases) != 2 or active[0] or eqn.invars[0].aval.dtype != bool:
         return None
 
-    def back(c: Sequence[Any]) -> list[Any]:
+    def back(c: Sequence[Array]) -> list[Any]:
         zero = lax.full_like(c[0], 0)
         found = lax.select_n(which, c[0], zero), lax.select_n(which, zero, c[0])
         return [y for y, a in zip(found, active[1:], strict=True) if a]
@@ -111,11 +126,11 @@ def _select(eqn: Any, x: list[Any], active: list[bool], outs: Sequence[Any]) -> 
     return back
 
 
-def _same(eqn: Any, x: list[Any], active: list[bool], outs: Sequence[Any]) -> Back | None:
+def _same(eqn: Equation, x: list[Any], active: list[bool], outs: Sequence[Any]) -> Back | None:
     return lambda c: [c[0]]
 
 
-def _converted(eqn: Any, x: list[Any], active: list[bool], outs: Sequence[Any]) -> Back | None:
+def _converted(eqn: Equation, x: list[Any], active: list[bool], outs: Sequence[Any]) -> Back | None:
     kind = eqn.invars[0].aval.dtype
     return lambda c: [lax.convert_element_type(c[0], kind)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import numpy as np
@@ -26,6 +26,9 @@ from ..system.clock import Clock
 from ..system.mechanism import Mechanism
 from .batch import OWNER
 from .reductions import Coordinate, Moving, Named, Reduction, StepTimes
+
+if TYPE_CHECKING:
+    from ..integrator.base import Integrator
 
 Save = Literal["times", "end", "none"]
 _LONGEST = 100  # steps that a run has at least, where something depends on the time explicitly
@@ -69,7 +72,9 @@ def grid_of(start: Start | None, t_end: Any, times: Any, save: Any) -> tuple[np.
     return grid, choice(OWNER, "save", chosen, ("times", "end", "none"))
 
 
-def pair_of(formulation: Any, integrator: Any, dt: Any, rtol: Any) -> tuple[Formulation, Any]:
+def pair_of(
+    formulation: Formulation, integrator: Integrator, dt: Any, rtol: Any
+) -> tuple[Formulation, Any]:
     """The methods, chosen as `simulate` does where they are not given."""
     if (dt is None) == (rtol is None):
         raise ValueError(

@@ -10,7 +10,7 @@ import abc
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,9 @@ import numpy as np
 from .._arguments import checked_class
 from .._messages import shown
 from .._numbers import finite_number
+
+if TYPE_CHECKING:
+    from jax import Array
 
 Observer = Callable[[Any, Any, Any], Any] | str
 
@@ -41,15 +44,17 @@ class Reduction(abc.ABC):
     """One value, or a few, of a whole run."""
 
     @abc.abstractmethod
-    def first(self, moving: Moving, t: Any, q: Any, v: Any) -> Any:
+    def first(self, moving: Moving, t: float | Array, q: Array, v: Array) -> Any:
         """What is remembered at the start."""
 
     @abc.abstractmethod
-    def after(self, moving: Moving, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
+    def after(
+        self, moving: Moving, seen: Any, keep: bool | Array, step: StepTimes, q: Array, v: Array
+    ) -> Any:
         """What is remembered after a step to the state (q, v), where it is kept."""
 
     @abc.abstractmethod
-    def result(self, seen: Any, t: Any) -> Any:
+    def result(self, seen: Any, t: float | Array) -> Any:
         """What is returned for a run that has come to the time t."""
 
     def named(self, resolved: Callable[[str], Any]) -> Reduction:
@@ -85,7 +90,7 @@ class _Observing(Reduction):
         made.observer = resolved(self.observer)
         return made
 
-    def see(self, moving: Moving, t: Any, q: Any, v: Any) -> Any:
+    def see(self, moving: Moving, t: float | Array, q: Array, v: Array) -> Any:
         """The observed value."""
         return observed(self.observer, moving.system, t, q, v)
 
@@ -96,7 +101,7 @@ class Coordinate:
 
     number: int
 
-    def __call__(self, t: Any, q: Any, v: Any) -> Any:
+    def __call__(self, t: float | Array, q: Array, v: Array) -> Any:
         return q[self.number]
 
 
@@ -107,13 +112,13 @@ class Named:
     name: str
 
 
-def observed(observer: Any, system: Any, t: Any, q: Any, v: Any) -> Any:
+def observed(observer: Any, system: Any, t: float | Array, q: Array, v: Array) -> Any:
     """What an observer sees of a state."""
     function = system.quantity(observer.name) if isinstance(observer, Named) else observer
     return jnp.asarray(function(t, q, v), dtype=float)
 
 
-def _where(keep: Any, new: Any, old: Any) -> Any:
+def _where(keep: bool | Array, new: Any, old: Any) -> Any:
     return jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, old)
 
 
@@ -121,13 +126,15 @@ def _where(keep: Any, new: Any, old: Any) -> Any:
 class Largest(_Observing):
     """The largest value at the start and after each step, entry by entry."""
 
-    def first(self, moving: Moving, t: Any, q: Any, v: Any) -> Any:
+    def first(self, moving: Moving, t: float | Array, q: Array, v: Array) -> Any:
         return self.see(moving, t, q, v)
 
-    def after(self, moving: Moving, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
+    def after(
+        self, moving: Moving, seen: Any, keep: bool | Array, step: StepTimes, q: Array, v: Array
+    ) -> Any:
         return _where(keep, jnp.maximum(seen, self.see(moving, step.end, q, v)), seen)
 
-    def result(self, seen: Any, t: Any) -> Any:
+    def result(self, seen: Any, t: float | Array) -> Any:
         return seen
 
 
@@ -135,13 +142,15 @@ class Largest(_Observing):
 class Smallest(_Observing):
     """The smallest value at the start and after each step, entry by entry."""
 
-    def first(self, moving: Moving, t: Any, q: Any, v: Any) -> Any:
+    def first(self, moving: Moving, t: float | Array, q: Array, v: Array) -> Any:
         return self.see(moving, t, q, v)
 
-    def after(self, moving: Moving, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
+    def after(
+        self, moving: Moving, seen: Any, keep: bool | Array, step: StepTimes, q: Array, v: Array
+    ) -> Any:
         return _where(keep, jnp.minimum(seen, self.see(moving, step.end, q, v)), seen)
 
-    def result(self, seen: Any, t: Any) -> Any:
+    def result(self, seen: Any, t: float | Array) -> Any:
         return seen
 
 
@@ -149,13 +158,15 @@ class Smallest(_Observing):
 class Last(_Observing):
     """The value at the end of a run, or at the last good state of one that fails."""
 
-    def first(self, moving: Moving, t: Any, q: Any, v: Any) -> Any:
+    def first(self, moving: Moving, t: float | Array, q: Array, v: Array) -> Any:
         return self.see(moving, t, q, v)
 
-    def after(self, moving: Moving, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
+    def after(
+        self, moving: Moving, seen: Any, keep: bool | Array, step: StepTimes, q: Array, v: Array
+    ) -> Any:
         return _where(keep, self.see(moving, step.end, q, v), seen)
 
-    def result(self, seen: Any, t: Any) -> Any:
+    def result(self, seen: Any, t: float | Array) -> Any:
         return seen
 
 
@@ -163,16 +174,18 @@ class Last(_Observing):
 class Mean(_Observing):
     """The mean over the time, by the trapezoidal rule over the steps."""
 
-    def first(self, moving: Moving, t: Any, q: Any, v: Any) -> Any:
+    def first(self, moving: Moving, t: float | Array, q: Array, v: Array) -> Any:
         x = self.see(moving, t, q, v)
         return jnp.asarray(t, dtype=float), x, jnp.zeros_like(x)
 
-    def after(self, moving: Moving, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
+    def after(
+        self, moving: Moving, seen: Any, keep: bool | Array, step: StepTimes, q: Array, v: Array
+    ) -> Any:
         begin, last, total = seen
         x = self.see(moving, step.end, q, v)
         return _where(keep, (begin, x, total + 0.5 * (step.end - step.begin) * (last + x)), seen)
 
-    def result(self, seen: Any, t: Any) -> Any:
+    def result(self, seen: Any, t: float | Array) -> Any:
         begin, last, total = seen
         span = t - begin
         return jnp.where(span > 0, total / jnp.where(span > 0, span, 1.0), last)
@@ -193,14 +206,16 @@ class FirstPassage(_Observing):
     def _key(self) -> Any:
         return type(self), self.observer, self.level
 
-    def _off(self, moving: Moving, t: Any, q: Any, v: Any) -> Any:
+    def _off(self, moving: Moving, t: float | Array, q: Array, v: Array) -> Any:
         return self.see(moving, t, q, v) - self.level
 
-    def first(self, moving: Moving, t: Any, q: Any, v: Any) -> Any:
+    def first(self, moving: Moving, t: float | Array, q: Array, v: Array) -> Any:
         x = self._off(moving, t, q, v)
         return x, jnp.where(x == 0, t, jnp.nan), q, v
 
-    def after(self, moving: Moving, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
+    def after(
+        self, moving: Moving, seen: Any, keep: bool | Array, step: StepTimes, q: Array, v: Array
+    ) -> Any:
         last, found, q0, v0 = seen
         x = self._off(moving, step.end, q, v)
         new = jnp.isnan(found) & (last * x <= 0) & (last != x)
@@ -225,18 +240,18 @@ class FirstPassage(_Observing):
         found = jnp.where(new, step.begin + share * span, found)
         return _where(keep, (x, found, q, v), seen)
 
-    def _rate(self, moving: Moving, t: Any, q: Any, v: Any) -> Any:
+    def _rate(self, moving: Moving, t: float | Array, q: Array, v: Array) -> Any:
         """How fast the value changes."""
         velocity, acceleration = moving.rates(t, q, v)
 
-        def ahead(h: Any) -> Any:
+        def ahead(h: Array) -> Any:
             return self._off(
                 moving, t + h, moving.system.retract(q, h * velocity), v + h * acceleration
             )
 
         return jax.jvp(ahead, (jnp.zeros(()),), (jnp.ones(()),))[1]
 
-    def result(self, seen: Any, t: Any) -> Any:
+    def result(self, seen: Any, t: float | Array) -> Any:
         return seen[1]
 
 
@@ -252,13 +267,15 @@ class Bands(_Observing):
     """What a value was over all runs at each of the times: their mean, standard deviation, smallest
     and largest value. Runs are added up as they come, and those that have failed left out."""
 
-    def first(self, moving: Moving, t: Any, q: Any, v: Any) -> Any:
+    def first(self, moving: Moving, t: float | Array, q: Array, v: Array) -> Any:
         return self.see(moving, t, q, v)
 
-    def after(self, moving: Moving, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
+    def after(
+        self, moving: Moving, seen: Any, keep: bool | Array, step: StepTimes, q: Array, v: Array
+    ) -> Any:
         return seen
 
-    def result(self, seen: Any, t: Any) -> Any:
+    def result(self, seen: Any, t: float | Array) -> Any:
         return seen
 
 
@@ -285,13 +302,15 @@ class Fold(Reduction):
     def __hash__(self) -> int:
         return hash(self.functions)
 
-    def first(self, moving: Moving, t: Any, q: Any, v: Any) -> Any:
+    def first(self, moving: Moving, t: float | Array, q: Array, v: Array) -> Any:
         return jax.tree.map(_number, self.functions[0](t, q, v))
 
-    def after(self, moving: Moving, seen: Any, keep: Any, step: StepTimes, q: Any, v: Any) -> Any:
+    def after(
+        self, moving: Moving, seen: Any, keep: bool | Array, step: StepTimes, q: Array, v: Array
+    ) -> Any:
         return _where(keep, jax.tree.map(_number, self.functions[1](seen, *step, q, v)), seen)
 
-    def result(self, seen: Any, t: Any) -> Any:
+    def result(self, seen: Any, t: float | Array) -> Any:
         finish = self.functions[2]
         return seen if finish is None else finish(seen, t)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from .asked import (
 from .batch import OWNER, Batch, checked_batch
 from .one_run import RunPlan, Shared
 from .reductions import Bands, Reduction
+
+if TYPE_CHECKING:
+    from ..integrator.base import Integrator
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ def task_of(
     rtol: Any,
     atol: Any,
     formulation: Any,
-    integrator: Any,
+    integrator: Integrator,
     reduce: Any,
     max_steps: Any,
     events: Any = (),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from ..system import elements
 from ..system.first_order import WithStates
 from .bodies import Body, direction, number, vector
 from .items import Connector, Kind, ModelError
+
+if TYPE_CHECKING:
+    from jax import Array
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Attached:
         """What its elements are called."""
         return self.part or self.item.name
 
-    def localised(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+    def localised(self, changes: Mapping[str, Any]) -> dict[str, np.ndarray | None]:
         """What else changes when a record that was placed in the world is changed in a body, or
         the other way round: the place is said in one way only."""
         own = {
@@ -134,7 +137,12 @@ class Attachment:
         pairs = zip(bodies, local, strict=True)
         return self._held([body.to_local_point(world) if x is None else x for body, x in pairs])
 
-    def ends(self, at: Any, at_a: Any, at_b: Any) -> list[np.ndarray]:
+    def ends(
+        self,
+        at: tuple[tuple[float, float], tuple[float, float]] | None,
+        at_a: Array | tuple[float, ...] | None,
+        at_b: Array | tuple[float, ...] | None,
+    ) -> list[np.ndarray]:
         """Body-fixed points that need not coincide, one for each of two bodies.
 
         From `at`, two world points of the initial configuration, or from body coordinates; what is
@@ -171,7 +179,7 @@ class Attachment:
         """A point of the second body in coordinates of the first, initial configuration."""
         return self.bodies[0].to_local_point(self.bodies[1].to_world(point))
 
-    def arm(self, k: int, point: Any) -> Any:
+    def arm(self, k: int, point: np.ndarray | Array) -> Any:
         """A point of body `k` as elements have it: from the centre of mass."""
         com = self.bodies[k].com
         return self.components(point if com is None else point - com)
@@ -201,13 +209,13 @@ class Attachment:
         sizes = tuple(size for _, size in self.layout)
         return function if not self.carriers else WithStates(function, sizes)
 
-    def components(self, values: Any) -> Any:
+    def components(self, values: np.ndarray | Array) -> Any:
         """A vector of the plane or of space by its components."""
         return (Vec2 if self.is_planar else Vec3).of(values)
 
     # -- axes --------------------------------------------------------------------------------
 
-    def axes(self, axis: Any, *given: Any) -> list[np.ndarray]:
+    def axes(self, axis: Array | tuple[float, ...] | None, *given: Any) -> list[np.ndarray]:
         """Body-fixed triads (columns e1, e2, axis), the same in space in the initial configuration.
 
         From a world direction `axis`, or from directions in body coordinates; with the latter given
@@ -243,7 +251,13 @@ class Attachment:
         return out
 
     def one_direction(
-        self, k: int, what: str, world: Any, local: Any, *, of: str = ""
+        self,
+        k: int,
+        what: str,
+        world: Array | tuple[float, ...] | None,
+        local: Array | tuple[float, float] | None,
+        *,
+        of: str = "",
     ) -> np.ndarray:
         """A direction of body `k` from a world one or its own, whichever is given."""
         label = f"{what}_{'ab'[k]}"
@@ -252,7 +266,14 @@ class Attachment:
             return self.direction(label, local)
         return self.bodies[k].to_local_direction(self.direction(what, world))
 
-    def one_of(self, it: str, what: str, world: Any, label: str, local: Any) -> None:
+    def one_of(
+        self,
+        it: str,
+        what: str,
+        world: Array | tuple[float, ...] | None,
+        label: str,
+        local: Array | tuple[float, float] | None,
+    ) -> None:
         """Refuse what is given both in the world and in a body, or not at all."""
         if (world is None) == (local is None):
             state = "missing" if world is None else "given twice"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -28,6 +28,11 @@ from .expressions import frame_function
 from .force_checks import argument_count, check_value
 from .items import Item, ModelError, record
 from .sections import Section
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jax import Array
 
 _PARALLEL = 1e-6  # sine of the angle at which two directions count as one
 _STEEP = 0.99  # cosine of the angle to the vertical at which another direction is `up`
@@ -80,7 +85,7 @@ class BeamItem(Item):
             object.__setattr__(self, "section", self._table(given))
         super().__post_init__()
 
-    def _section(self, given: Any) -> Section:
+    def _section(self, given: Section | Mapping[str, float | Sequence[float]]) -> Section:
         return given if isinstance(given, Section) else Section.from_dict(self.owner, given)
 
     def _table(self, given: Any) -> tuple[tuple[Any, Section], ...]:
@@ -145,11 +150,11 @@ class BeamItem(Item):
         return BeamPlace(self.name, first, elements, order)
 
     @property
-    def rest_length(self) -> Any:
+    def rest_length(self) -> float | Array:
         """The length of its axis at rest."""
         return self._line()[0]
 
-    def _line(self) -> tuple[Any, Any, Any]:
+    def _line(self) -> tuple[float | Array, np.ndarray | Array, np.ndarray | Array]:
         """(length, axes of the first section, curvature) at rest."""
         start, end = (vector(self.owner, x, getattr(self, x), 3) for x in ("from_", "to"))
         chord = end - start
@@ -169,13 +174,13 @@ class BeamItem(Item):
         local = namespace(local.x).stack(list(local))
         return length, self._axes(along, local / namespace(local).linalg.norm(local)), bend
 
-    def _arc(self, span: Any, bend: Any) -> Any:
+    def _arc(self, span: float | Array, bend: np.ndarray | Array) -> Any:
         """The length of an arc of constant curvature between two points `span` apart."""
         xp = namespace(span, bend)
         k2 = bend @ bend
         across = bend[1] * bend[1] + bend[2] * bend[2]
 
-        def chord2(length: Any) -> Any:
+        def chord2(length: Any) -> float | Array:
             x2 = k2 * length * length
             small = x2 < 1e-6
             x = xp.sqrt(xp.where(small, 1.0, x2))
@@ -192,7 +197,7 @@ class BeamItem(Item):
                 "or describe it as several beams."
             )
 
-        def halved(_: Any, ends: Any) -> Any:
+        def halved(_: Any, ends: Any) -> tuple[np.ndarray, np.ndarray]:
             low, high = ends
             middle = 0.5 * (low + high)
             short = chord2(middle) < span * span
@@ -207,7 +212,7 @@ class BeamItem(Item):
         slope = lax.stop_gradient(jax.grad(chord2)(found))
         return found - (chord2(found) - span * span) / slope
 
-    def _axes(self, along: Any, local: Any) -> Any:
+    def _axes(self, along: np.ndarray | Array, local: np.ndarray | Array) -> np.ndarray | Array:
         """Section axes at the start, from the direction of the chord and the same as the first
         section sees it."""
         xp = namespace(along, local)
@@ -232,7 +237,7 @@ class BeamItem(Item):
         )
         return world @ own.T
 
-    def _between(self, at: np.ndarray, values: list[Any]) -> Any:
+    def _between(self, at: np.ndarray, values: list[np.ndarray | Array]) -> np.ndarray | Array:
         """Numbers of sections at material coordinates, (coordinates, numbers)."""
         if len(values) == 1:
             return namespace(*values).broadcast_to(values[0], (at.size, *values[0].shape))
@@ -242,7 +247,7 @@ class BeamItem(Item):
         table = _numbers.stacked(values)
         return (1 - share) * table[k] + share * table[k + 1]
 
-    def _stiffness(self, at: np.ndarray) -> Any:
+    def _stiffness(self, at: np.ndarray) -> np.ndarray | Array:
         found = [section.matrix() for _, _, section in self._sections()]
         if any(x.ndim == 2 for x in found):
             found = [x if x.ndim == 2 else namespace(x).diag(x) for x in found]
@@ -324,7 +329,7 @@ class BeamItem(Item):
         return out
 
 
-def _screw(length: Any, bend: Any) -> tuple[Vec3, Vec3]:
+def _screw(length: float | np.ndarray | Array, bend: np.ndarray | Array) -> tuple[Vec3, Vec3]:
     """The screw of an unstrained piece of the axis."""
     zero = 0.0 * length
     return Vec3(length, zero, zero), Vec3(*(length * bend[k] for k in range(3)))
@@ -359,7 +364,7 @@ class LineLoad(Item):
     force: Any
     axes: Any = "world"
 
-    def attached(self, beam: Any, nodes: list[Body]) -> list[Attached]:
+    def attached(self, beam: BeamItem, nodes: list[Body]) -> list[Attached]:
         """The loads on the nodes (Lobatto quadrature)."""
         choice(self.owner, "axes", self.axes, ("world", "body"), error=ModelError)
         place = beam.place(0)

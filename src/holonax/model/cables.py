@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from .attachment import Attached
 from .beams import beam_node
 from .bodies import Body, number, vector
 from .items import Item, ModelError, record
+
+if TYPE_CHECKING:
+    from jax import Array
 
 
 @record("cable", "cable")
@@ -65,7 +68,7 @@ class CableItem(Item):
             )
         return value
 
-    def line(self) -> tuple[Any, Any, Any]:
+    def line(self) -> tuple[np.ndarray | Array, np.ndarray | Array, float | Array]:
         """(its start, the way to its end, its length at rest)."""
         start, end = (vector(self.owner, x, getattr(self, x), 3) for x in ("from_", "to"))
         way = end - start

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -24,6 +24,11 @@ from .bodies import Body
 from .expressions import checked_parameters, frame_function
 from .items import JointItem, ModelError, record
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from jax import Array
+
 Function = Callable[..., Any]
 
 
@@ -34,10 +39,12 @@ class _UserRows(eqx.Module):
     origins: Any
     function: Function = eqx.field(static=True)
 
-    def rows(self, frames: Sequence[Any], t: Any) -> tuple[Any, ...]:
+    def rows(self, frames: Sequence[Frame | PlanarFrame], t: Array) -> tuple[Any, ...]:
         """Every number the function returns, each over all elements of the group."""
 
-        def one(parameters: Any, frames: Any) -> Any:
+        def one(
+            parameters: Mapping[str, Array] | None, frames: Sequence[Frame | PlanarFrame]
+        ) -> Any:
             own = () if parameters is None else (parameters,)
             leaves = jax.tree.leaves(self.function(*frames, t, *own))
             return jnp.concatenate([jnp.ravel(jnp.asarray(x, dtype=float)) for x in leaves])
@@ -50,7 +57,7 @@ class UserConstraint(Constraint):
 
     user: _UserRows
 
-    def residual(self, *frames: Any, t: Any) -> Any:
+    def residual(self, *frames: Any, t: Array) -> Any:
         return self.user.rows(frames, t)
 
 
@@ -70,7 +77,9 @@ class UserJoint(JointItem):
     touches: ClassVar[tuple[str, ...]] = ("bodies",)
     makes: ClassVar[Any]
 
-    def _attached(self, there: Attachment, function: Any, parameters: Any) -> Attached:
+    def _attached(
+        self, there: Attachment, function: Any, parameters: Mapping[str, Array] | None
+    ) -> Attached:
         what, names = self.functions[0], [body.name for body in there.bodies]
         function = frame_function(
             self.owner, what, function, there.kind, names, parameters, time_first=False
@@ -136,7 +145,7 @@ class CustomRateJoint(UserJoint):
         return self._attached(there, self.rate, self.parameters)
 
 
-def _check(attachment: Attachment, element: Any) -> None:
+def _check(attachment: Attachment, element: UserConstraint) -> None:
     """Refuse a function that cannot be a constraint, judged in the initial configuration."""
     owner = attachment.owner
     what = "residual" if isinstance(element, UserConstraint) else "rate"
@@ -182,7 +191,9 @@ def _check(attachment: Attachment, element: Any) -> None:
         )
 
 
-def _check_velocities(owner: str, element: Any, group: Group, frames: Any, time: Any) -> None:
+def _check_velocities(
+    owner: str, element: UserConstraint, group: Group, frames: Any, time: Any
+) -> None:
     """Refuse a residual of velocities, or a rate that is not linear in them."""
 
     def at(scale: float) -> np.ndarray:
@@ -209,7 +220,9 @@ def _start_frame(body: Body) -> Any:
     return frame.from_state(jnp.asarray(body.start)[:, None], jnp.asarray(body.rate)[:, None])
 
 
-def _group_of_one(element: Element, attachment: Attachment, frames: Sequence[Any]) -> Group:
+def _group_of_one(
+    element: Element, attachment: Attachment, frames: Sequence[Frame | PlanarFrame]
+) -> Group:
     stacked = jax.tree.map(lambda x: jnp.asarray(x, dtype=float)[None], element)
     rows = group_rows(element, type(frames[0]), len(frames))
     nodes = tuple(Indices.of((i,)) for i in range(len(frames)))
@@ -224,13 +237,13 @@ def _nudged(frame: Any, i: int) -> Any:
     )
 
 
-def _moving(frame: Any, scale: float, i: int) -> Any:
+def _moving(frame: Frame | PlanarFrame, scale: float, i: int) -> Any:
     return _with_velocity(
         frame, [jnp.full((1,), scale * (0.7 + 0.3 * k - 0.2 * i)) for k in range(frame.dof)]
     )
 
 
-def _with_velocity(frame: Any, rates: Sequence[Any]) -> Any:
+def _with_velocity(frame: Frame | PlanarFrame, rates: Sequence[Array]) -> Any:
     for k, rate in enumerate(rates):
         _, _, rebuild = frame.velocity_increments()[k]
         frame = rebuild(rate)

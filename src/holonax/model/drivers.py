@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -27,6 +27,14 @@ from .items import ModelError, OnJoint, record
 from .joint import Joint, Place, PointJoint, Residual, stretch, turn_between, wrapped
 from .units import check_angle
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from jax import Array
+
+    from ..rotation.vectors import Vec2, Vec3
+    from ..system.frames import Frame, PlanarFrame
+
 Motion = Callable[..., Any] | float | str
 
 
@@ -37,7 +45,7 @@ class Target(eqx.Module):
     parameters: Any
     function: Callable[..., Any] | None = eqx.field(static=True)
 
-    def __call__(self, t: Any) -> Scalar:
+    def __call__(self, t: Array) -> Scalar:
         function = self.function
         if function is None:
             return self.offset
@@ -49,7 +57,12 @@ class Target(eqx.Module):
 
     @staticmethod
     def of(
-        there: Attachment, what: str, motion: Any, start: Any = 0.0, *, parameters: Any = None
+        there: Attachment,
+        what: str,
+        motion: Any,
+        start: float | Array = 0.0,
+        *,
+        parameters: Mapping[str, float] | None = None,
     ) -> Target:
         """From a function of time or a number, both counted from the value `start`."""
         owner = there.owner
@@ -136,12 +149,14 @@ class DriveAngle(JointDriver):
         return there.attached([element], axes=ta, axes_b=tb, **place)
 
     @staticmethod
-    def residual(a: Any, b: Any, *, e1: Any, e2: Any, f1: Any, target: Any, t: Any) -> Any:
+    def residual(
+        a: Frame, b: Frame, *, e1: Vec3, e2: Vec3, f1: Vec3, target: Target, t: Array
+    ) -> Any:
         """The angle that takes e1 of a to f1 of b about e1 x e2, less whole turns."""
         return (wrapped(turn_between(a, b, e1, e2, f1) - target(t)),)
 
     @staticmethod
-    def planar_residual(a: Any, b: Any, *, target: Any, t: Any) -> Any:
+    def planar_residual(a: PlanarFrame, b: PlanarFrame, *, target: Target, t: Array) -> Any:
         """The angle of b seen from a."""
         return (b.angle - a.angle - target(t),)
 
@@ -170,7 +185,7 @@ class DriveDistance(PointJoint):
         return place.attached(Residual.of(self.residual, place, "N"))
 
     @staticmethod
-    def residual(a: Any, b: Any, *, p: Any, q: Any, target: Any, t: Any) -> Any:
+    def residual(a: Frame, b: Frame, *, p: Vec3, q: Vec3, target: Target, t: Array) -> Any:
         return (stretch(a, b, p, q, target(t)),)
 
 
@@ -253,11 +268,11 @@ class DriveCoordinate(Joint):
         return there.attached([element], point=np.zeros(there.size))
 
 
-def _x(body: Any, *, target: Any, origin: Any, t: Any) -> Any:
+def _x(body: PlanarFrame, *, target: Target, origin: Vec2, t: Array) -> tuple[Array]:
     return (_origin(body, origin).x - target(t),)
 
 
-def _y(body: Any, *, target: Any, origin: Any, t: Any) -> Any:
+def _y(body: PlanarFrame, *, target: Target, origin: Vec2, t: Array) -> tuple[Array]:
     return (_origin(body, origin).y - target(t),)
 
 
@@ -269,7 +284,7 @@ def _angle(body: Any, *, target: Any, t: Any) -> Any:
     return (body.angle - target(t),)
 
 
-def _origin(body: Any, origin: Any) -> Any:
+def _origin(body: Frame | PlanarFrame, origin: Any) -> Any:
     return body.r if origin is None else body.point(origin)
 
 

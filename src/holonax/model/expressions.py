@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,21 +18,28 @@ from ..system.expression import FRAME_QUANTITIES, Expression, FrameExpression, e
 from ..system.expression_parser import CONSTANTS, ExpressionError
 from .items import ModelError
 
+if TYPE_CHECKING:
+    from jax import Array
+
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
-def checked_parameters(owner: str, parameters: Any) -> Any:
+def checked_parameters(owner: str, parameters: Any) -> dict[str, np.ndarray | Array]:
     """The parameters of a user's function as arrays; traced ones pass."""
     return tree(owner, "parameters", parameters, error=ModelError)
 
 
-def extra(parameters: Any) -> tuple[Any, ...]:
+def extra(parameters: Any) -> tuple[dict[str, np.ndarray], ...]:
     """What a function is given beside its other arguments."""
     return () if parameters is None else (parameters,)
 
 
 def function_of(
-    owner: str, what: str, given: Any, arguments: tuple[str, ...], parameters: Any
+    owner: str,
+    what: str,
+    given: Any,
+    arguments: tuple[str, ...],
+    parameters: Mapping[str, float] | None,
 ) -> Any:
     """A function of these arguments, from itself or from a text."""
     if not isinstance(given, str):
@@ -48,7 +55,7 @@ def frame_function(
     given: Any,
     kind: str,
     bodies: Iterable[str],
-    parameters: Any,
+    parameters: Mapping[str, float | Array] | None,
     *,
     time_first: bool = True,
     states: Mapping[str, int] | None = None,

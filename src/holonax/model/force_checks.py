@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,11 @@ from .bodies import number, vector
 from .expressions import checked_parameters, extra, function_of
 from .items import ModelError
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from jax import Array
+
 
 def not_negative(owner: str, what: str, value: Any) -> Any:
     """`value` as a finite number, zero or positive."""
@@ -29,7 +34,9 @@ def not_negative(owner: str, what: str, value: Any) -> Any:
     return x
 
 
-def slide_and_turn(owner: str, what: str, value: Any) -> tuple[Any, Any]:
+def slide_and_turn(
+    owner: str, what: str, value: float | Array | tuple[float, float]
+) -> tuple[float | Array, float | Array]:
     """A number for both, or a pair (sliding, turning)."""
     several = isinstance(value, tuple) or (is_traced(value) and np.ndim(value))
     values = vector(owner, what, value, 2) if several else (value, value)
@@ -39,13 +46,13 @@ def slide_and_turn(owner: str, what: str, value: Any) -> tuple[Any, Any]:
 
 def spring_law(
     owner: str,
-    stiffness: Any,
-    damping: Any,
+    stiffness: float | Array,
+    damping: float | Array,
     rest: Any,
     actuator: Any,
     *,
     x: str,
-    parameters: Any,
+    parameters: Mapping[str, float] | None,
 ) -> forces.SpringLaw:
     """The law of a spring-damper-actuator from what the user gave for it; `x` is what it is of."""
     k = not_negative(owner, "stiffness", stiffness)
@@ -175,7 +182,7 @@ def check_custom(group: Attachment, element: Any, sees: int = 0) -> None:
 
     returned: list[Any] = []
 
-    def pairs(frames: Any, t: Any, extra: Any) -> Any:
+    def pairs(frames: Sequence[Frame | PlanarFrame], t: Array, extra: Any) -> Any:
         returned.append(element.function(*frames, t, *extra))
         if not _are_pairs(returned[0], count):
             return []
@@ -210,7 +217,9 @@ def check_custom(group: Attachment, element: Any, sees: int = 0) -> None:
         check_shape(group.owner, "potential", element.energy, (*frames, *extra), ())
 
 
-def _are_pairs(out: Any, count: int) -> bool:
+def _are_pairs(
+    out: Sequence[tuple[Array | tuple[Array, float], float | Array]], count: int
+) -> bool:
     """Whether there are two things for each of so many bodies."""
     listed = isinstance(out, list | tuple) and len(out) == count
     return listed and all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in out)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import equinox as eqx
 import jax
@@ -23,6 +23,11 @@ from ..rotation.vectors import Axes3, Scalar
 from ..system.elements import Force
 from ..system.first_order import rate_wrench
 from ..system.frames import Frame, PlanarFrame, as_plain, at_origins
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jax import Array
 
 Vector = Any  # a Vec2 between planar bodies, a Vec3 between spatial ones
 AnyFrame = Any  # a PlanarFrame or a Frame
@@ -53,11 +58,11 @@ class SpringLaw(eqx.Module):
     actuator: Callable[..., Any] | None = eqx.field(static=True)
     parameters: Any = None
 
-    def force(self, t: Any, x: Scalar, speed: Scalar) -> Scalar:
+    def force(self, t: Array, x: Scalar, speed: Scalar) -> Scalar:
         """The whole force [N] or torque [N m]."""
         return self.force_at_zero(t, x, speed) - self.stiffness * x
 
-    def force_at_zero(self, t: Any, x: Scalar, speed: Scalar) -> Scalar:
+    def force_at_zero(self, t: Array, x: Scalar, speed: Scalar) -> Scalar:
         """The force less its part -k x."""
         total = self.stiffness * self.rest - self.damping * speed + self.load
         if self.actuator is not None:
@@ -101,7 +106,7 @@ class SpringDamperForce(SpringForce):
     p: Vector
     q: Vector
 
-    def wrenches(self, a: AnyFrame, b: AnyFrame, *, t: Any) -> list[Wrench]:
+    def wrenches(self, a: AnyFrame, b: AnyFrame, *, t: Array) -> list[Wrench]:
         d = b.point(self.q) - a.point(self.p)
         length = length_of(d)
         unit = d / jnp.where(length == 0, 1.0, length)
@@ -117,7 +122,7 @@ class SpringDamperForce(SpringForce):
 class PlanarTorsionSpring(SpringForce):
     """Rotational spring-damper-actuator between two planar bodies (RSDA)."""
 
-    def wrenches(self, a: PlanarFrame, b: PlanarFrame, *, t: Any) -> list[Wrench]:
+    def wrenches(self, a: PlanarFrame, b: PlanarFrame, *, t: Array) -> list[Wrench]:
         torque = self.law.force(t, b.angle - a.angle, b.w - a.w)
         return [a.couple(-torque), b.couple(torque)]
 
@@ -141,7 +146,7 @@ class TorsionSpringForce(SpringForce):
         f = a.A.T @ (b.A @ self.f1)
         return self.e1.dot(f), self.e2.dot(f), self.n.dot(f)
 
-    def wrenches(self, a: Frame, b: Frame, *, t: Any) -> list[Wrench]:
+    def wrenches(self, a: Frame, b: Frame, *, t: Array) -> list[Wrench]:
         x, y, z = self._components(a, b)
         # so that angle' = axis . (relative spin) also where the hinge is not quite kept, z != 0
         axis = a.A @ (self.n - (self.e1 * x + self.e2 * y) * (z / (x * x + y * y)))
@@ -179,7 +184,7 @@ class BushingForce(Force):
         turn = Axes3(*(self.Ta.T @ (a.A.T @ (b.A @ column)) for column in columns))
         return d, rotation_vector(turn)
 
-    def wrenches(self, a: Frame, b: Frame, *, t: Any) -> list[Wrench]:
+    def wrenches(self, a: Frame, b: Frame, *, t: Array) -> list[Wrench]:
         d, phi = optimization_barrier(self._deformation(a, b))
         under = a.A.T @ (b.point(self.q) - a.r)  # the point of a where q is now
         to_marker = lambda x: self.Ta.T @ (a.A.T @ x)  # noqa: E731
@@ -215,7 +220,7 @@ class PlanarBushing(Force):
         d = a.A.T @ (b.point(self.q) - a.point(self.p))
         return [self.u.dot(d), self.u.cross(d), b.angle - a.angle - self.angle]
 
-    def wrenches(self, a: PlanarFrame, b: PlanarFrame, *, t: Any) -> list[Wrench]:
+    def wrenches(self, a: PlanarFrame, b: PlanarFrame, *, t: Array) -> list[Wrench]:
         under = a.A.T @ (b.point(self.q) - a.r)  # the point of a where q is now
         sliding = a.A.T @ (b.velocity(self.q) - a.velocity(under))
         speed = [self.u.dot(sliding), self.u.cross(sliding), b.w - a.w]
@@ -234,7 +239,7 @@ class PlanarBushing(Force):
         return _quadratic(self.stiffness, self._deformation(a, b))
 
 
-def _times(matrix: Any, x: list[Scalar]) -> list[Scalar]:
+def _times(matrix: Array, x: list[Scalar]) -> list[Scalar]:
     """matrix x on components; the matrix may be one for each element."""
     n = range(len(x))
     return [sum(matrix[..., i, j] * x[j] for j in n) for i in n]
@@ -313,7 +318,7 @@ class SlideResistance(Force):
     n: Vector
     law: Resistance
 
-    def wrenches(self, a: AnyFrame, b: AnyFrame, *, t: Any) -> list[Wrench]:
+    def wrenches(self, a: AnyFrame, b: AnyFrame, *, t: Array) -> list[Wrench]:
         axis = a.A @ self.n
         under = a.A.T @ (b.point(self.q) - a.r)  # the point of a where q is now
         speed = axis.dot(b.velocity(self.q) - a.velocity(under))
@@ -351,7 +356,7 @@ class Applied(Force):
     of_state: bool = eqx.field(static=True)
     axes: Axes = eqx.field(static=True)
 
-    def wrenches(self, a: AnyFrame, *, t: Any) -> list[Wrench]:
+    def wrenches(self, a: AnyFrame, *, t: Array) -> list[Wrench]:
         value = self.value if self.function is None else self._called(a, t)
         if self.axes == "body" and not self._is_planar_torque(a):
             value = a.A @ value
@@ -360,7 +365,7 @@ class Applied(Force):
     def _is_planar_torque(self, a: AnyFrame) -> bool:
         return self.p is None and isinstance(a, PlanarFrame)
 
-    def _called(self, a: AnyFrame, t: Any) -> Any:
+    def _called(self, a: AnyFrame, t: Array) -> Any:
         function: Any = self.function
         mapped = () if self.parameters is None else (self.parameters,)
         if self.of_state:
@@ -385,8 +390,8 @@ class Custom(Force):
     def _extra(self) -> tuple[Any, ...]:
         return () if self.parameters is None else (self.parameters,)
 
-    def wrenches(self, *frames: AnyFrame, t: Any) -> list[Wrench]:
-        def one(frames: Any, extra: Any) -> list[tuple[Any, Any]]:
+    def wrenches(self, *frames: AnyFrame, t: Array) -> list[Wrench]:
+        def one(frames: Sequence[Frame | PlanarFrame], extra: Any) -> list[tuple[Any, Any]]:
             pairs = self.function(*frames, t, *extra)
             return [(as_plain(force), as_plain(torque)) for force, torque in pairs]
 
@@ -397,7 +402,7 @@ class Custom(Force):
         loads = [world_wrench(frame, at, *pair) for frame, pair, at in parts]
         return [*loads, *(rate_wrench(frame, 0.0) for frame in carriers)]
 
-    def potential(self, *frames: AnyFrame) -> Any:
+    def potential(self, *frames: AnyFrame) -> float:
         if self.energy is None:
             return 0.0
         energy = self.energy
@@ -405,7 +410,7 @@ class Custom(Force):
         return jax.vmap(lambda fs, extra: energy(*fs, *extra))(own, self._extra())
 
 
-def world_wrench(frame: AnyFrame, at: Vector | None, force: Any, torque: Any) -> Wrench:
+def world_wrench(frame: AnyFrame, at: Vector | None, force: Array, torque: Array) -> Wrench:
     """The wrench of a force at the point `at`, or the centre of mass, and a torque; world axes."""
     planar = isinstance(frame, PlanarFrame)
     vec = Vec2 if planar else Vec3

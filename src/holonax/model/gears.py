@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from .._numbers import is_traced
 from .attachment import Attached, Attachment
 from .items import ModelError, record
 from .joint import Joint, Residual, nonzero, turn_between, wrapped
+
+if TYPE_CHECKING:
+    from jax import Array
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,7 +82,7 @@ class Gear(CarriedJoint):
     @staticmethod
     def residual(
         a: Any, b: Any, c: Any, *, e1_a: Any, e2_a: Any, f_a: Any, e1_b: Any, e2_b: Any, f_b: Any,
-        n1: Any, n2: Any,
+        n1: Array, n2: Array,
     ) -> Any:  # fmt: skip
         """n1 angle_a + n2 angle_b keeps its value, the angles of the wheels' `f` in the carrier's
         `(e1, e2)`. With whole numbers n1, n2 the sum changes by whole turns when a wheel turns
@@ -89,7 +92,7 @@ class Gear(CarriedJoint):
         return (wrapped(n1 * angle_a + n2 * angle_b) / n2,)
 
     @staticmethod
-    def planar_residual(a: Any, b: Any, c: Any, *, ratio: Any, offset: Any) -> Any:
+    def planar_residual(a: Any, b: Any, c: Any, *, ratio: Array, offset: Array) -> Any:
         """(b - c) = ratio (a - c) + offset, for the three angles. Planar angles are unbounded, so
         the ratio may be any number and the teeth never slip."""
         return ((b.angle - c.angle) - ratio * (a.angle - c.angle) - offset,)
@@ -170,7 +173,7 @@ class RackAndPinion(CarriedJoint):
     @staticmethod
     def residual(
         pinion: Any, rack: Any, c: Any, *, e1: Any, e2: Any, f: Any, p: Any, q: Any, u: Any,
-        radius: Any,
+        radius: Array,
     ) -> Any:  # fmt: skip
         """The rack's point q moves from the carrier's p along u by `radius` times the pinion's
         angle, that of its `f` in the carrier's `(e1, e2)`."""

@@ -161,7 +161,7 @@ class Item(ABC):
 class Connector(Item):
     """A record of something that acts between bodies: a joint, a driver or a force."""
 
-    def connected(self, joints: Mapping[str, Attached]) -> tuple[Any, ...]:
+    def connected(self, joints: Mapping[str, Attached]) -> tuple[str, ...]:
         """The names of the bodies it connects; `joints` are those described so far."""
         given = (getattr(self, name) for name in self.touches)
         return tuple(name for x in given for name in (x if isinstance(x, tuple) else (x,)))
@@ -209,7 +209,7 @@ class OnJoint(Connector):
     needs: ClassVar[tuple[Free, ...]] = ()
     verb: ClassVar[str] = "act on"
 
-    def connected(self, joints: Mapping[str, Attached]) -> tuple[Any, ...]:
+    def connected(self, joints: Mapping[str, Attached]) -> tuple[str, ...]:
         found = self.on(joints)
         return super().connected(joints) if found is None else found.bodies
 
@@ -253,7 +253,7 @@ _Record = TypeVar("_Record", bound=type)
 def record(type: str, noun: str) -> Callable[[_Record], _Record]:
     """Register a class of records: `type` is the model's method, `noun` the word in messages."""
 
-    def made(cls: Any) -> Any:
+    def made(cls: type) -> Any:
         cls = dataclass(frozen=True, repr=False)(cls)
         cls.type, cls.noun = type, noun
         cls.__init__ = checked_call(cls.__init__)

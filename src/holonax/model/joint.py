@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
 from inspect import signature
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -24,6 +24,12 @@ from ..system.elements import Constraint
 from ..system.quantities import turned
 from .attachment import Attached, Attachment
 from .items import JointItem, ModelError, PointPair
+
+if TYPE_CHECKING:
+    from jax import Array
+
+    from ..rotation.vectors import Vec2, Vec3
+    from ..system.frames import Frame, PlanarFrame
 
 TURN = 2 * np.pi
 
@@ -49,7 +55,7 @@ class Residual(Constraint):
         numbers = {name: x for name, x in found.items() if not _is_function(x)}
         return Residual(numbers, functions, rule, "t" in asked, unit)
 
-    def residual(self, *frames: Any, t: Any) -> Any:
+    def residual(self, *frames: Any, t: Array) -> Any:
         time = {"t": t} if self.timed else {}
         return self.rule(*frames, **self.numbers, **dict(self.functions), **time)
 
@@ -176,40 +182,42 @@ def wrapped(angle: Scalar) -> Scalar:
     return angle - TURN * jnp.round(angle / TURN)
 
 
-def turn_between(a: Any, b: Any, e1: Any, e2: Any, f1: Any) -> Scalar:
+def turn_between(a: Frame, b: Frame, e1: Vec3, e2: Vec3, f1: Vec3) -> Scalar:
     """The angle about e1 x e2 of body a that takes e1 to f1 of body b, between -pi and pi."""
     return turned(a, b, e1=e1, e2=e2, f1=f1)
 
 
-def parallel(a: Any, b: Any, e1: Any, e2: Any, m: Any) -> tuple[Scalar, Scalar]:
+def parallel(a: Frame, b: Frame, e1: Vec3, e2: Vec3, m: Vec3) -> tuple[Scalar, Scalar]:
     """Two rows that keep m of b along e1 x e2 of a."""
     axis = b.A @ m
     return (a.A @ e1).dot(axis), (a.A @ e2).dot(axis)
 
 
-def aligned(a: Any, b: Any, e1: Any, e2: Any, m: Any, f2: Any) -> tuple[Scalar, ...]:
+def aligned(a: Frame, b: Frame, e1: Vec3, e2: Vec3, m: Vec3, f2: Vec3) -> tuple[Scalar, ...]:
     """Three rows that keep the two triads equal."""
     return *parallel(a, b, e1, e2, m), (a.A @ e1).dot(b.A @ f2)
 
 
-def off_axis(a: Any, b: Any, p: Any, q: Any, e1: Any, e2: Any) -> tuple[Scalar, Scalar]:
+def off_axis(a: Frame, b: Frame, p: Vec3, q: Vec3, e1: Vec3, e2: Vec3) -> tuple[Scalar, Scalar]:
     """Two rows that keep q of b on the line through p along e1 x e2 of a."""
     d = b.point(q) - a.point(p)
     return (a.A @ e1).dot(d), (a.A @ e2).dot(d)
 
 
-def off_line(a: Any, b: Any, p: Any, q: Any, u: Any) -> Scalar:
+def off_line(a: PlanarFrame, b: PlanarFrame, p: Vec2, q: Vec2, u: Vec2) -> Scalar:
     """Distance of b's point q from a's line p + s u of the plane, positive to the left of u."""
     return (a.A @ u.turned()).dot(b.point(q) - a.point(p))
 
 
-def stretch(a: Any, b: Any, p: Any, q: Any, length: Scalar) -> Scalar:
+def stretch(
+    a: Frame | PlanarFrame, b: Frame | PlanarFrame, p: Any, q: Any, length: Scalar
+) -> Scalar:
     """(d.d - L^2) / 2L, the elongation to first order, so that its multiplier is a rod's force."""
     d = b.point(q) - a.point(p)
     return (d.dot(d) - length * length) / (2 * length)
 
 
-def nonzero(there: Attachment, what: str, value: Any) -> Any:
+def nonzero(there: Attachment, what: str, value: float | Array) -> float | Array:
     """A length that is not zero."""
     x = there.number(what, value)
     if not is_traced(x) and x == 0.0:

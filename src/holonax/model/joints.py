@@ -10,7 +10,7 @@ that is given for one body only is carried over to the other in the initial conf
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -34,6 +34,12 @@ from .joint import (
     wrapped,
 )
 
+if TYPE_CHECKING:
+    from jax import Array
+
+    from ..rotation.vectors import Vec2, Vec3
+    from ..system.frames import Frame, PlanarFrame
+
 
 @record("spherical", "spherical joint")
 class Spherical(PointJoint):
@@ -46,7 +52,7 @@ class Spherical(PointJoint):
     free = ("ball",)
 
     @staticmethod
-    def residual(a: Any, b: Any, *, p: Any, q: Any) -> Any:
+    def residual(a: Frame, b: Frame, *, p: Vec3, q: Vec3) -> Any:
         return b.point(q) - a.point(p)
 
 
@@ -63,11 +69,11 @@ class Revolute(AxisJoint):
         return PointJoint.place(self, there)
 
     @staticmethod
-    def residual(a: Any, b: Any, *, p: Any, q: Any, e1: Any, e2: Any, m: Any) -> Any:
+    def residual(a: Frame, b: Frame, *, p: Vec3, q: Vec3, e1: Vec3, e2: Vec3, m: Vec3) -> Any:
         return b.point(q) - a.point(p), *parallel(a, b, e1, e2, m)
 
     @staticmethod
-    def planar_residual(a: Any, b: Any, *, p: Any, q: Any) -> Any:
+    def planar_residual(a: PlanarFrame, b: PlanarFrame, *, p: Vec2, q: Vec2) -> Any:
         """The points coincide."""
         return b.point(q) - a.point(p)
 
@@ -92,11 +98,15 @@ class Prismatic(AxisJoint):
         return place
 
     @staticmethod
-    def residual(a: Any, b: Any, *, p: Any, q: Any, e1: Any, e2: Any, m: Any, f2: Any) -> Any:
+    def residual(
+        a: Frame, b: Frame, *, p: Vec3, q: Vec3, e1: Vec3, e2: Vec3, m: Vec3, f2: Vec3
+    ) -> Any:
         return *off_axis(a, b, p, q, e1, e2), *aligned(a, b, e1, e2, m, f2)
 
     @staticmethod
-    def planar_residual(a: Any, b: Any, *, p: Any, q: Any, u: Any, angle: Any) -> Any:
+    def planar_residual(
+        a: PlanarFrame, b: PlanarFrame, *, p: Vec2, q: Vec2, u: Vec2, angle: Array
+    ) -> Any:
         """Point q stays on the line p + s u, at a fixed angle of b seen from a."""
         return off_line(a, b, p, q, u), b.angle - a.angle - angle
 
@@ -109,7 +119,7 @@ class Cylindrical(AxisJoint):
     free = ("slide", "turn")
 
     @staticmethod
-    def residual(a: Any, b: Any, *, p: Any, q: Any, e1: Any, e2: Any, m: Any) -> Any:
+    def residual(a: Frame, b: Frame, *, p: Vec3, q: Vec3, e1: Vec3, e2: Vec3, m: Vec3) -> Any:
         return *off_axis(a, b, p, q, e1, e2), *parallel(a, b, e1, e2, m)
 
 
@@ -135,7 +145,7 @@ class Screw(AxisJoint):
 
     @staticmethod
     def residual(
-        a: Any, b: Any, *, p: Any, q: Any, e1: Any, e2: Any, m: Any, f1: Any, pitch: Any
+        a: Frame, b: Frame, *, p: Vec3, q: Vec3, e1: Vec3, e2: Vec3, m: Vec3, f1: Vec3, pitch: Array
     ) -> Any:
         d = b.point(q) - a.point(p)
         x, y = a.A @ e1, a.A @ e2
@@ -209,7 +219,7 @@ class Universal(PointJoint):
         return [body.to_local_direction(x) for body, x in pairs]
 
     @staticmethod
-    def residual(a: Any, b: Any, *, p: Any, q: Any, n: Any, m: Any) -> Any:
+    def residual(a: Frame, b: Frame, *, p: Vec3, q: Vec3, n: Vec3, m: Vec3) -> Any:
         return b.point(q) - a.point(p), (a.A @ n).dot(b.A @ m)
 
 
@@ -224,7 +234,9 @@ class PlaneOnPlane(AxisJoint):
     free = ("glide",)
 
     @staticmethod
-    def residual(a: Any, b: Any, *, p: Any, q: Any, e1: Any, e2: Any, n: Any, m: Any) -> Any:
+    def residual(
+        a: Frame, b: Frame, *, p: Vec3, q: Vec3, e1: Vec3, e2: Vec3, n: Vec3, m: Vec3
+    ) -> Any:
         d = b.point(q) - a.point(p)
         return (a.A @ n).dot(d), *parallel(a, b, e1, e2, m)
 
@@ -249,11 +261,13 @@ class Fixed(PointJoint):
         return Place(there, p, q, np.eye(3), second.rotation.T @ first.rotation)
 
     @staticmethod
-    def residual(a: Any, b: Any, *, p: Any, q: Any, e1: Any, e2: Any, m: Any, f2: Any) -> Any:
+    def residual(
+        a: Frame, b: Frame, *, p: Vec3, q: Vec3, e1: Vec3, e2: Vec3, m: Vec3, f2: Vec3
+    ) -> Any:
         return b.point(q) - a.point(p), *aligned(a, b, e1, e2, m, f2)
 
     @staticmethod
-    def planar_residual(a: Any, b: Any, *, p: Any, q: Any, angle: Any) -> Any:
+    def planar_residual(a: PlanarFrame, b: PlanarFrame, *, p: Vec2, q: Vec2, angle: Array) -> Any:
         """The points coincide and the relative angle is kept."""
         return b.point(q) - a.point(p), b.angle - a.angle - angle
 
@@ -287,7 +301,9 @@ class Distance(PointJoint):
         return Place(there, p, q, more={"length": length})
 
     @staticmethod
-    def residual(a: Any, b: Any, *, p: Any, q: Any, length: Any) -> Any:
+    def residual(
+        a: Frame | PlanarFrame, b: Frame | PlanarFrame, *, p: Any, q: Any, length: Array
+    ) -> Any:
         return (stretch(a, b, p, q, length),)
 
 
@@ -302,7 +318,7 @@ class PointOnLine(LineJoint):
     free = ("slide",)
 
     @staticmethod
-    def residual(a: Any, b: Any, *, p: Any, q: Any, e1: Any, e2: Any) -> Any:
+    def residual(a: Frame, b: Frame, *, p: Vec3, q: Vec3, e1: Vec3, e2: Vec3) -> Any:
         return off_axis(a, b, p, q, e1, e2)
 
 
@@ -317,7 +333,7 @@ class PointOnPlane(LineJoint):
     free = ("glide",)
 
     @staticmethod
-    def residual(a: Any, b: Any, *, p: Any, q: Any, n: Any) -> Any:
+    def residual(a: Frame, b: Frame, *, p: Vec3, q: Vec3, n: Vec3) -> Any:
         return ((a.A @ n).dot(b.point(q) - a.point(p)),)
 
 
@@ -332,10 +348,10 @@ class Kept(PointJoint):
         return Fixed.place(self, there)  # pyright: ignore[reportArgumentType]
 
     @staticmethod
-    def residual(a: Any, b: Any, *, e1: Any, e2: Any, m: Any, f2: Any) -> Any:
+    def residual(a: Frame, b: Frame, *, e1: Vec3, e2: Vec3, m: Vec3, f2: Vec3) -> Any:
         return aligned(a, b, e1, e2, m, f2)
 
     @staticmethod
-    def planar_residual(a: Any, b: Any, *, angle: Any) -> Any:
+    def planar_residual(a: PlanarFrame, b: PlanarFrame, *, angle: Array) -> Any:
         """The relative angle is kept."""
         return (b.angle - a.angle - angle,)

@@ -27,7 +27,7 @@ class _Named:
     numbers: Mapping[str, int]
 
     @property
-    def vec(self) -> Any:
+    def vec(self) -> type:
         return Vec2 if self.planar else Vec3
 
     @property
@@ -46,7 +46,7 @@ class _Named:
     def com(self, name: str) -> Any:
         return None if name == "ground" else self.bodies[name].com
 
-    def arm(self, name: str, point: Any) -> Any:
+    def arm(self, name: str, point: np.ndarray) -> Any:
         """A point in the body's coordinates as frames have it: from the centre of mass."""
         com = self.com(name)
         return self.vec.of(point if com is None else point - com)
@@ -92,7 +92,7 @@ class _Named:
         yield "slide", Measured("m", (), "slid", nodes, from_start)
         yield "slide_rate", Measured("m/s", (), "slide_rate", nodes, along)
 
-    def _placed(self, name: str) -> Any:
+    def _placed(self, name: str) -> Body:
         kind = "planar" if self.planar else "spatial"
         return ground_body(kind) if name == "ground" else self.bodies[name]
 

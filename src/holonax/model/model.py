@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from inspect import Parameter, signature
 from types import MappingProxyType
-from typing import Any, Concatenate, Literal, ParamSpec
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec
 
 import jax
 import numpy as np
@@ -46,6 +46,11 @@ from .measured import measured
 from .origin import Origin, numbers_of, parameter_path, with_entry
 from .units import check_lengths
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jax import Array
+
 _SOLVERS = ("auto", "dense", "block")
 P = ParamSpec("P")
 
@@ -59,7 +64,7 @@ def _adds(record: Callable[P, Item]) -> Callable[Concatenate[Model, P], str]:
     return _described(method, record, str)
 
 
-def _described(method: Any, record: Any, returns: Any) -> Any:
+def _described(method: Any, record: Any, returns: type) -> Any:
     """A method with the name, signature and text of the records it makes."""
     own = signature(record)
     first = Parameter("self", Parameter.POSITIONAL_ONLY)
@@ -277,7 +282,9 @@ class Model(AnalysisMethods):
         attached = self._joints.get(item.name) or self._forces.get(item.name)
         return item.changed(**({} if attached is None else attached.localised(changes)), **changes)
 
-    def _copy(self, changed: Mapping[str, Item], gravity: Any = None) -> Model:
+    def _copy(
+        self, changed: Mapping[str, Item], gravity: np.ndarray | Array | None = None
+    ) -> Model:
         out = type(self)(self.gravity if gravity is None else gravity, self.breaks)
         for name, item in self._items.items():
             out.add(changed.get(name, item))
@@ -397,7 +404,7 @@ class Model(AnalysisMethods):
         same = all(getattr(item, field) is name for field, name in names.items())
         return item if same else item.changed(**names)
 
-    def _name_of(self, item: Connector, body: Any) -> Any:
+    def _name_of(self, item: Connector, body: Ground | str) -> str:
         if isinstance(body, Ground):
             return "ground"
         if not isinstance(body, Body):
@@ -460,7 +467,7 @@ class Model(AnalysisMethods):
             )
         return _size(self._states[name])
 
-    def _node(self, item: Connector, name: Any) -> Any:
+    def _node(self, item: Connector, name: Any) -> str:
         """The body that is meant: where it is a place on a beam, the node there."""
         found = node_named(name, self._beams.values()) if isinstance(name, str) else None
         if found is None:
@@ -644,22 +651,22 @@ def _alike(attached: Any) -> Iterator[list[tuple[str, Any, tuple[str, ...], tupl
     yield from found.values()
 
 
-def _size(start: Any) -> int:
+def _size(start: float | np.ndarray | Array) -> int:
     """The number of components of a state that starts there; 0 for a number."""
     return int(np.shape(start)[0]) if np.ndim(start) else 0
 
 
-def _nodes(touched: Any, index: dict[str, int]) -> tuple[Indices, ...]:
+def _nodes(touched: tuple[tuple[str, ...], ...], index: dict[str, int]) -> tuple[Indices, ...]:
     return tuple(Indices.of(index[x[k]] for x in touched) for k in range(len(touched[0])))
 
 
-def _inertias(all: list[Any]) -> Any:
+def _inertias(all: list[np.ndarray | Array]) -> Any:
     """The inertias of bodies side by side, with products of inertia where one of them has some."""
     rows = max(len(x) for x in all)
     return stacked([namespace(x).pad(x, (0, rows - len(x))) for x in all], 1)
 
 
-def _grouped(attached: Any, index: dict[str, int], frame: type) -> list[Group]:
+def _grouped(attached: Sequence[Attached], index: dict[str, int], frame: type) -> list[Group]:
     """Stack the elements of each type."""
     groups = []
     for parts in _alike(attached):

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -38,6 +38,11 @@ from .expressions import checked_parameters, function_of
 from .force_items import ForceItem
 from .items import ModelError, OnJoint, record
 from .joint import wrapped
+
+if TYPE_CHECKING:
+    from jax import Array
+
+    from ..system.frames import PlanarFrame
 
 
 class Winding(eqx.Module):
@@ -77,7 +82,7 @@ class MotorLaw(eqx.Module):
     slowed: bool = eqx.field(static=True)
     circular: bool = eqx.field(static=True)
 
-    def answer(self, t: Any, x: Any, rate: Any, states: Sequence[Any]) -> tuple[Any, list[Any]]:
+    def answer(self, t: Array, x: Any, rate: Any, states: Sequence[Any]) -> tuple[Any, list[Any]]:
         """The torque or force, and the rates of its states: that of the integral, that of the
         current, as far as there are such."""
         given, changes, left = self.wanted(t, x, rate), [], list(states)
@@ -93,19 +98,19 @@ class MotorLaw(eqx.Module):
         changes.append(self.winding.change(given, rate, current))
         return self.winding.constant * current, changes
 
-    def error(self, t: Any, x: Any) -> Any:
+    def error(self, t: Array, x: Array) -> Any:
         """What is missing to the target."""
         assert self.target is not None
         error = self.target(jnp.asarray(t, dtype=float)) - x
         return wrapped(error) if self.circular else error
 
-    def excess(self, wanted: Any, rate: Any) -> Any:
+    def excess(self, wanted: Array, rate: Array) -> Any:
         """What takes the integral back beyond a limit; that has corners, smooth as it may be."""
         if not self.limited:
             return 0.0
         return (wanted - self._clipped(wanted, rate)) * self.untied
 
-    def wanted(self, t: Any, x: Any, rate: Any) -> Any:
+    def wanted(self, t: Array, x: Array, rate: Array) -> Any:
         """What it would give without limits and without states."""
         total = self.command
         if self.function is not None:
@@ -119,7 +124,7 @@ class MotorLaw(eqx.Module):
         error = wrapped(error) if self.circular else error
         return total + self.proportional * error + self.derivative * (pace - rate)
 
-    def within(self, wanted: Any, rate: Any) -> Any:
+    def within(self, wanted: Any, rate: Any) -> Array:
         """What is wanted within its limits."""
         if not self.limited:
             return wanted
@@ -127,7 +132,7 @@ class MotorLaw(eqx.Module):
             wanted = self.limit * jnp.tanh(wanted / self.limit)
         return wanted if self.smooth and not self.slowed else self._clipped(wanted, rate)
 
-    def _clipped(self, wanted: Any, rate: Any) -> Any:
+    def _clipped(self, wanted: Array, rate: Array) -> Array:
         if not self.slowed:
             return jnp.clip(wanted, -self.limit, self.limit)
         share = rate / self.speed
@@ -142,7 +147,9 @@ class TurningMotor(Force):
     n: Any
     law: MotorLaw
 
-    def wrenches(self, a: Any, b: Any, *carriers: Any, t: Any) -> list[tuple[Any, Any]]:
+    def wrenches(
+        self, a: PlanarFrame, b: PlanarFrame, *carriers: Any, t: Array
+    ) -> list[tuple[Any, Any]]:
         angle = (planar_turn if self.n is None else turned)(a, b, **self.place)
         states = [carried(x) for x in carriers]
         torque, rates = self.law.answer(t, angle, turn_rate(a, b, n=self.n), states)
@@ -156,7 +163,9 @@ class SlidingMotor(Force):
     place: dict[str, Any]
     law: MotorLaw
 
-    def wrenches(self, a: Any, b: Any, *carriers: Any, t: Any) -> list[tuple[Any, Any]]:
+    def wrenches(
+        self, a: PlanarFrame, b: PlanarFrame, *carriers: Any, t: Array
+    ) -> list[tuple[Any, Any]]:
         q, u = self.place["q"], self.place["u"]
         x, states = slid(a, b, **self.place), [carried(x) for x in carriers]
         size, rates = self.law.answer(t, x, slide_rate(a, b, q=q, u=u), states)
@@ -216,7 +225,7 @@ class Motor(OnJoint, ForceItem):
     saturation: Literal["exact", "smooth"] = "exact"
     parameters: Any = None
 
-    def own_states(self) -> dict[str, Any]:
+    def own_states(self) -> dict[str, float]:
         names = (("integral", "integrated"), ("inductance", "current"))
         return {f"{self.name}.{x}": 0.0 for gain, x in names if getattr(self, gain) is not None}
 

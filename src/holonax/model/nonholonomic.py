@@ -7,7 +7,7 @@ component of the slip, the velocity of b's material point at the contact less th
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from ..system.frames import Frame, PlanarFrame
 from .attachment import Attached, Attachment, triad
 from .items import ModelError, record
 from .joint import Joint
+
+if TYPE_CHECKING:
+    from jax import Array
 
 
 def slip(a: Any, b: Any, at: Any) -> Any:
@@ -43,7 +46,7 @@ class DiscOnPlane(Constraint):
     m: Vec3
     radius: Scalar
 
-    def residual(self, a: Frame, b: Frame, *, t: Any) -> Any:
+    def residual(self, a: Frame, b: Frame, *, t: Array) -> Any:
         rim = b.point(self.q) + _to_rim(a, b, self.n, self.m, self.radius)
         return ((a.A @ self.n).dot(rim - a.point(self.p)),)
 
@@ -58,7 +61,7 @@ class DiscRolls(RateConstraint):
     m: Vec3
     radius: Scalar
 
-    def rate(self, a: Frame, b: Frame, *, t: Any) -> Any:
+    def rate(self, a: Frame, b: Frame, *, t: Array) -> Any:
         rim = b.point(self.q) + _to_rim(a, b, self.n, self.m, self.radius)
         velocity = slip(a, b, rim)
         return (a.A @ self.e1).dot(velocity), (a.A @ self.e2).dot(velocity)
@@ -71,7 +74,7 @@ class BladeInSpace(RateConstraint):
     u: Vec3
     n: Vec3
 
-    def rate(self, a: Frame, b: Frame, *, t: Any) -> Any:
+    def rate(self, a: Frame, b: Frame, *, t: Array) -> Any:
         across = (a.A @ self.n).cross(b.A @ self.u)
         return (across.dot(slip(a, b, b.point(self.q))),)
 
@@ -82,7 +85,7 @@ class BladeInPlane(RateConstraint):
     q: Vec2
     u: Vec2
 
-    def rate(self, a: PlanarFrame, b: PlanarFrame, *, t: Any) -> Any:
+    def rate(self, a: PlanarFrame, b: PlanarFrame, *, t: Array) -> Any:
         return ((b.A @ self.u).turned().dot(slip(a, b, b.point(self.q))),)
 
 
@@ -108,7 +111,7 @@ class Contact(Joint):
         return there.bodies[1].to_local_point(there.vector("at", self.at))
 
 
-def _along(x: Any, y: Any) -> bool:
+def _along(x: np.ndarray | Array, y: np.ndarray | Array) -> bool:
     """Whether two directions are parallel, as far as is known."""
     cross = namespace(x, y).cross(x, y)
     return not is_traced(cross) and bool(np.linalg.norm(cross) < 1e-6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,12 @@ from ..system.inventory import Connection, Inventory
 from ..system.quantities import Quantity
 from .items import Item
 from .measured import measured
+
+if TYPE_CHECKING:
+    from jax import Array
+
+    from .attachment import Attached
+    from .model import Model
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,15 +63,15 @@ class Origin:
         return model
 
     @cached_property
-    def _own(self) -> Any:
+    def _own(self) -> Model:
         """The model as it was described."""
         return self._described()
 
-    def measured(self, numbers: Any) -> dict[str, Quantity]:
+    def measured(self, numbers: np.ndarray) -> dict[str, Quantity]:
         """Every named quantity of a state, with these numbers of the mechanism."""
         return measured(self._with(numbers))
 
-    def parts(self, numbers: Any) -> Inventory:
+    def parts(self, numbers: np.ndarray) -> Inventory:
         """What there is to be drawn, with these numbers of the mechanism."""
         model = self._with(numbers)
         # nodes of beams are bodies without a record, elements of beams forces without a shape
@@ -75,11 +81,11 @@ class Origin:
         both = [*((x, True) for x in joints), *((x, False) for x in forces)]
         return Inventory(shapes, tuple(_part(x, is_joint) for x, is_joint in both))
 
-    def to_dict(self, numbers: Any) -> dict[str, Any]:
+    def to_dict(self, numbers: np.ndarray) -> dict[str, Any]:
         """The dictionary of the model with these numbers of the mechanism."""
         return self._with(numbers).to_dict()
 
-    def _with(self, numbers: Any) -> Any:
+    def _with(self, numbers: np.ndarray) -> Model:
         """The model with these numbers."""
         model = self._own
         if is_traced(numbers) or not np.array_equal(numbers, self.flat()):
@@ -97,7 +103,7 @@ class Origin:
         found = jax.tree_util.tree_leaves_with_path(self._numbers)
         return {jax.tree_util.keystr(path, simple=True, separator="."): x for path, x in found}
 
-    def named(self, numbers: Any) -> dict[str, Any]:
+    def named(self, numbers: np.ndarray | Array) -> dict[str, np.ndarray | Array]:
         """The numbers of a vector by name."""
         out, at = {}, 0
         for name, x in self._leaves.items():
@@ -106,7 +112,7 @@ class Origin:
             at += size
         return out
 
-    def system(self, values: Mapping[str, Any]) -> Any:
+    def system(self, values: Mapping[str, Array]) -> Any:
         """The mechanism with these numbers, all of them given."""
         return self._described().with_parameters(self._whole(values)).system(solver=self.solver)
 
@@ -116,7 +122,7 @@ class Origin:
         return jax.tree.unflatten(tree, [values[name] for name in self._leaves])
 
 
-def _part(attached: Any, is_joint: bool) -> Connection:
+def _part(attached: Attached, is_joint: bool) -> Connection:
     item, places = attached.item, ("point_a", "point", "axes", "axes_b")
     p, q, axes, axes_b = (np.asarray(getattr(attached, x)) for x in places)
     return Connection(item.name, item.type, is_joint, attached.bodies, p, q, axes, axes_b, item)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,9 @@ from .attachment import Attached, Attachment, triad
 from .expressions import function_of
 from .items import ModelError, record
 from .joint import Joint, Place, PointJoint, Residual, off_line
+
+if TYPE_CHECKING:
+    from ..system.frames import PlanarFrame
 
 
 @record("pin_in_slot", "pin-in-slot joint")
@@ -46,7 +49,7 @@ class PinInSlot(PointJoint):
         return Place(there, here.p, here.q, triad(u))
 
     @staticmethod
-    def residual(a: Any, b: Any, *, p: Any, q: Any, u: Any) -> Any:
+    def residual(a: PlanarFrame, b: PlanarFrame, *, p: Vec2, q: Vec2, u: Vec2) -> Any:
         return (off_line(a, b, p, q, u),)
 
 
@@ -85,7 +88,7 @@ class PointOnCurve(Joint):
         return there.attached([Residual.of(self.residual, known)], point=q)
 
     @staticmethod
-    def residual(a: Any, b: Any, *, q: Any, curve: Any, origin: Any) -> Any:
+    def residual(a: PlanarFrame, b: PlanarFrame, *, q: Vec2, curve: Any, origin: Any) -> Any:
         local = a.A.T @ (b.point(q) - (a.r if origin is None else a.point(origin)))
         value, gradient = curve_gradient(curve, local)
         return (value / gradient.norm(),)

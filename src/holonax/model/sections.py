@@ -92,7 +92,7 @@ class Section:
         names = (*_SHAPES, "stiffness")
         return {x: getattr(self, x) for x in names if getattr(self, x) is not None}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, float | list[float]]:
         """Its numbers by name, as lists."""
         known = {**self.numbers(), "outline": self.outline}
         return {x: np.asarray(v).tolist() for x, v in known.items() if v is not None}

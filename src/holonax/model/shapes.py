@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import PurePath
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from .. import _numbers
 from .._arguments import choice
 from .._messages import listed, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Kind = Literal["rod", "box", "cylinder", "tube", "sphere", "point", "mesh"]
 # What each kind of shape is given by.
@@ -154,7 +157,9 @@ def as_shapes(owner: str, given: Any) -> tuple[Shape, ...]:
     )
 
 
-def _point(owner: str, value: Any) -> list[float]:
+def _point(
+    owner: str, value: np.ndarray | tuple[float, float, float] | Sequence[float]
+) -> list[float]:
     found = _numbers.array(owner, "position", value)
     if found.shape not in ((2,), (3,)):
         raise ValueError(
@@ -172,5 +177,5 @@ def _mesh_path(owner: str, path: Any) -> str:
     return str(path)
 
 
-def _listed(value: Any) -> Any:
+def _listed(value: float | str | tuple[float, float, float]) -> Any:
     return [_listed(x) for x in value] if isinstance(value, tuple) else value

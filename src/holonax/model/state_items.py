@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,9 @@ from .bodies import Body
 from .expressions import checked_parameters, frame_function
 from .force_checks import frame_shape
 from .items import Connector, Kind, ModelError, record
+
+if TYPE_CHECKING:
+    from jax import Array
 
 
 @record("state", "state")
@@ -54,7 +57,7 @@ class StateItem(Connector):
     _: KW_ONLY
     unit: str = ""
 
-    def own_states(self) -> dict[str, Any]:
+    def own_states(self) -> dict[str, np.ndarray | Array]:
         several = isinstance(self.start, tuple) or (
             is_traced(self.start) and np.ndim(self.start) == 1
         )

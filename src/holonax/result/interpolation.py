@@ -8,7 +8,7 @@ no special care; afterwards the state is projected onto the constraints that the
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,10 @@ from ..system.base import Array, System
 from ..system.clock import PLAIN, Clock
 from ..system.dense import smallest_multipliers
 from ..system.evaluation import DENSE, Evaluation, evaluated
+
+if TYPE_CHECKING:
+    from ..formulation.base import Formulation
+    from .states import Leg
 
 _CHUNK = 128
 _PASSES = 6  # Newton steps onto the constraints
@@ -82,7 +86,7 @@ def _between(
 ) -> tuple[Array, Array]:
     """States at `times`, one for each row of nodes (ts, q, v) with accelerations a."""
 
-    def one(row: Any) -> tuple[Array, Array]:
+    def one(row: tuple[Array, ...]) -> tuple[Array, Array]:
         return between(system, *row[:4])(row[4])
 
     return jax.lax.map(one, (ts, q, v, a, times))
@@ -147,7 +151,7 @@ def on_constraints(
 
 @native(once=True)
 def _own_accelerations(
-    system: System, formulation: Any, dt: Any, t: Any, q: Any, v: Any
+    system: System, formulation: Formulation, dt: Any, t: Any, q: Any, v: Any
 ) -> tuple[Any, Any]:
     """(a, lam) of a formulation that adds to the equations of motion, at many states."""
 
@@ -158,7 +162,9 @@ def _own_accelerations(
     return jax.lax.map(at, (t, q, v))
 
 
-def accelerations(leg: Any, t: Any, q: Any, v: Any) -> tuple[np.ndarray, np.ndarray]:
+def accelerations(
+    leg: Leg, t: np.ndarray, q: np.ndarray, v: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """(a, lam) at the given states."""
     system, dense = leg.system, v.shape[1] <= DENSE_LIMIT
     redundant = system.has_redundant_constraints and dense
@@ -193,15 +199,21 @@ def _chunks(*arrays: Any) -> Any:
     return ([x[k] for x in arrays] for k in at)
 
 
-def levels_held(formulation: Any, integrator: Any) -> tuple[bool, bool]:
+def levels_held(formulation: Formulation, integrator: Any) -> tuple[bool, bool]:
     """Whether the method holds positions and velocities better than it solves for them."""
     drift, orders = formulation.drift_orders(integrator), formulation.orders(integrator)
     return drift[0] > orders[0], drift[1] > orders[1]
 
 
 def interpolate(
-    leg: Any, ts: Any, q: Any, v: Any, times: Any, first: Any, clock: Clock = PLAIN
-) -> tuple[Any, Any]:
+    leg: Leg,
+    ts: np.ndarray,
+    q: np.ndarray,
+    v: np.ndarray,
+    times: np.ndarray,
+    first: np.ndarray,
+    clock: Clock = PLAIN,
+) -> tuple[np.ndarray, np.ndarray]:
     """States at `times` from steps (ts, q, v); `first[k]` is the step before times[k].
 
     All steps belong to one smooth stretch of the motion. Times are ticks of the `clock`.

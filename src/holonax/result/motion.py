@@ -56,7 +56,7 @@ class BodyMotion:
         # d/dt (A w) = A w' since A w~ w = 0
         return turning[0] if self.rotation is None else _turned(self.rotation, turning)
 
-    def point(self, local: Any) -> np.ndarray:
+    def point(self, local: np.ndarray) -> np.ndarray:
         """World position over time of a point given in the body's coordinates."""
         local = array("point", "local", local)
         if local.shape != self.position.shape[1:]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,11 @@ from ..system.mechanism import Mechanism
 from ..system.modal import mode_count
 from ..system.situation import Recorded
 from .reactions import Reaction
+
+if TYPE_CHECKING:
+    from ..system.base import System
+    from ..system.quantities import Quantity
+    from .result import Result
 
 TURN = 2 * np.pi
 # What an object's name alone stands for: of what it has, the first that is there.
@@ -42,7 +47,7 @@ class Entry:
 class Registry:
     """All quantities of a result; each is computed when it is first asked for."""
 
-    def __init__(self, result: Any):
+    def __init__(self, result: Result):
         self._known: dict[str, np.ndarray] = {}
         of = _of_mechanism if isinstance(result.system, Mechanism) else _of_functions
         found = {**dict(_of_run(result)), **dict(of(result))}
@@ -84,7 +89,7 @@ def _is_of_run(name: str) -> bool:
     return name.partition(".")[0] in ("energy", "drift")
 
 
-def _of_run(result: Any) -> Iterator[tuple[str, Entry]]:
+def _of_run(result: Result) -> Iterator[tuple[str, Entry]]:
     for what in ("kinetic", "potential", "total", "work", "balance"):
         yield f"energy.{what}", Entry("J", (), lambda x=what: getattr(result.energy, x))
     for k, what in enumerate(("position", "velocity")):
@@ -105,7 +110,7 @@ def _of_mechanism(result: Any) -> Iterator[tuple[str, Entry]]:
     measured = system.measured()
     histories = _histories(result, system)
 
-    def over(quantity: Any) -> np.ndarray:
+    def over(quantity: Quantity) -> np.ndarray:
         found = [(at, quantity.over(history)) for at, history in histories]
         out = np.zeros((result.t.size, *found[0][1].shape[1:]))
         for at, values in found:
@@ -147,7 +152,7 @@ def _of_mechanism(result: Any) -> Iterator[tuple[str, Entry]]:
             yield f"{joint}.effort", Entry(drives[joint], (), lambda x=joint: _effort(result, x))
 
 
-def _histories(result: Any, system: Mechanism) -> list[tuple[Any, Recorded]]:
+def _histories(result: Result, system: Mechanism) -> list[tuple[Any, Recorded]]:
     """The states with the bodies and forces they belong to: one set of them, unless controllers
     have changed the numbers of forces on the way."""
     states = result._times, result.q, result.v
@@ -164,12 +169,12 @@ def _histories(result: Any, system: Mechanism) -> list[tuple[Any, Recorded]]:
     return out
 
 
-def _mechanism(system: Any) -> Any:
+def _mechanism(system: System) -> Any:
     """The mechanism of a leg, without contacts that are closed."""
     return system.base if isinstance(system, HeldSystem) else system
 
 
-def _set_by_controllers(result: Any, name: str) -> np.ndarray:
+def _set_by_controllers(result: Result, name: str) -> np.ndarray:
     """A parameter that controllers have set, at every state."""
     each = [float(_mechanism(leg.system).parameters()[name]) for leg in result.legs]
     return np.array(each)[result.leg]
@@ -181,12 +186,12 @@ def _drives(system: Mechanism) -> dict[str, str]:
     return {name: unit for names, unit in groups if unit for name in names}
 
 
-def _multipliers(result: Any) -> np.ndarray:
+def _multipliers(result: Result) -> np.ndarray:
     """Those that belong to the saved states."""
     return result._accelerations[1] if result.t_lam is not result.t else result.lam
 
 
-def _effort(result: Any, driver: str) -> np.ndarray:
+def _effort(result: Result, driver: str) -> np.ndarray:
     """The force or torque that a driver gives, in the sense in which what it drives grows."""
     lam = _multipliers(result)
     row = result.system.constraint_names(lam.shape[1]).index(driver)
@@ -205,7 +210,7 @@ def continuous(angle: np.ndarray, rate: np.ndarray, t: np.ndarray) -> np.ndarray
     return angle + TURN * np.concatenate([[0.0], np.cumsum(turns)])
 
 
-def expanded(owner: str, result: Any, names: Any) -> list[str]:
+def expanded(owner: str, result: Result, names: Any) -> list[str]:
     """The single numbers that names mean: a vector its components, a body its position, a joint
     what it leaves free, a force what it gives, ``"energy"`` and ``"drift"`` all of theirs."""
     registry = result._named

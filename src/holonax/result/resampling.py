@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from .result import Result
 
-def refined(result: Any, count: int, also: Any = ()) -> Any:
+
+def refined(result: Result, count: int, also: Any = ()) -> Result:
     """The result with states between its steps, so that some `count` lie evenly over the run, and
     at the times `also`; the saved ones stay, both of them where an event changed the state.
 
@@ -26,14 +29,14 @@ def refined(result: Any, count: int, also: Any = ()) -> Any:
     return result if not wanted.size else _merged(result, wanted)
 
 
-def _merged(result: Any, times: np.ndarray) -> Any:
+def _merged(result: Result, times: np.ndarray) -> Result:
     """With states at these times, none of which is a saved one."""
     q, v = result.at(times)
     after = np.searchsorted(result.t, times)  # the saved state that comes next
     places = np.concatenate([2 * np.arange(result.t.size), 2 * after - 1])
     order = np.argsort(places, kind="stable")
 
-    def both(saved: Any, found: Any) -> Any:
+    def both(saved: np.ndarray, found: np.ndarray) -> np.ndarray:
         return np.concatenate([saved, found])[order]
 
     ticks = None
@@ -51,7 +54,7 @@ def _merged(result: Any, times: np.ndarray) -> Any:
     )
 
 
-def sampled(result: Any, times: np.ndarray) -> Any:
+def sampled(result: Result, times: np.ndarray) -> Any:
     """The result at these times alone."""
     q, v = result.at(times)
     after = np.clip(np.searchsorted(result.t, times), 0, result.t.size - 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,8 +14,13 @@ from .._messages import shown
 from .._optional import require
 from .named import Entry, Registry, expanded
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
-def columns(result: Any, names: Sequence[str], owner: str) -> dict[str, np.ndarray]:
+    from .result import Result
+
+
+def columns(result: Result, names: Sequence[str], owner: str) -> dict[str, np.ndarray]:
     """The named quantities over time, each (n,); all of them where none is named."""
     registry = result._named
     wanted = expanded(owner, result, names) if names else list(registry.numbers())
@@ -147,5 +152,5 @@ def load_result(path: Any) -> SavedResult:
     return SavedResult(found["t"], _Kept(values, units), said)
 
 
-def _texts(attributes: Any) -> list[tuple[str, bytes]]:
+def _texts(attributes: Mapping[str, bytes]) -> list[tuple[str, bytes]]:
     return [(str(k), bytes(v)) for k, v in attributes.items() if isinstance(v, bytes)]

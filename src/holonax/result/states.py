@@ -44,24 +44,26 @@ class States:
         self._leg = len(self.legs) - 1
         return self._leg
 
-    def start(self, leg: Leg, t: float, y: Any, *, wanted: bool = True) -> None:
+    def start(
+        self, leg: Leg, t: float, y: tuple[np.ndarray, np.ndarray], *, wanted: bool = True
+    ) -> None:
         """Begin a stretch of the motion, with its first state if that is wanted."""
         self.leg(leg)
         if wanted and (t > self.latest or self.jump):
             self._keep(np.array([t]), jax.tree.map(lambda x: np.asarray(x)[None], y))
         self.jump = False
 
-    def add(self, ts: np.ndarray, ys: Any) -> None:
+    def add(self, ts: np.ndarray, ys: tuple[np.ndarray, np.ndarray]) -> None:
         """More states of the present leg."""
         if ts.size:
             self._keep(ts, jax.tree.map(np.asarray, ys))
 
-    def last(self, t: float, y: Any, *, changed: bool = False) -> None:
+    def last(self, t: float, y: tuple[np.ndarray, np.ndarray], *, changed: bool = False) -> None:
         """The state a run ends with, unless it is there; also if it has `changed` since."""
         if t > self.latest or (changed and self.jump):
             self._keep(np.array([t]), jax.tree.map(lambda x: np.asarray(x)[None], y))
 
-    def _keep(self, ts: np.ndarray, ys: Any) -> None:
+    def _keep(self, ts: np.ndarray, ys: tuple[np.ndarray, np.ndarray]) -> None:
         self.parts.append((self._leg, ts, ys))
         self.latest = float(ts[-1])
 

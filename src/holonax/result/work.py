@@ -7,7 +7,7 @@ states may be off by more than the balance shows.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,11 @@ from ..system.mechanism import Mechanism
 from ..system.places import conjugate, others, product, pure, quaternions, rotations
 from .quadrature import simpson_parts
 
+if TYPE_CHECKING:
+    from ..system.base import System
+    from ..system.clock import Clock
+    from .states import Leg
+
 _ROUNDS = 4
 _FEW = 1000  # steps that are integrated finely all together
 _MOST = 5000  # steps that are integrated finely
@@ -23,7 +28,15 @@ _NUMBERS = 200_000  # and velocities in them all
 _ROUNDING = 1e-15  # of the energy, for each step
 
 
-def work(leg: Any, clock: Any, t: Any, q: Any, v: Any, power: Any, total: Any) -> np.ndarray:
+def work(
+    leg: Leg,
+    clock: Clock,
+    t: np.ndarray,
+    q: np.ndarray,
+    v: np.ndarray,
+    power: np.ndarray,
+    total: np.ndarray,
+) -> np.ndarray:
     """The work up to each of the states of one smooth stretch; `total` is their energy, and t are
     the ticks of `clock`."""
     parts, doubt = simpson_parts(power, t)
@@ -54,7 +67,9 @@ def _of_neighbours(doubt: np.ndarray) -> np.ndarray:
     return np.max(np.lib.stride_tricks.sliding_window_view(padded, 5), axis=1)
 
 
-def _finely(leg: Any, clock: Any, t: Any, q: Any, v: Any, steps: np.ndarray) -> np.ndarray:
+def _finely(
+    leg: Leg, clock: Clock, t: np.ndarray, q: np.ndarray, v: np.ndarray, steps: np.ndarray
+) -> np.ndarray:
     """The work in some of the steps, by Gauss's rule."""
     nodes = min(2 if leg.integrator.order(None) <= 5 else 4, t.size)
     places, weights = np.polynomial.legendre.leggauss(2 * nodes)
@@ -72,7 +87,9 @@ def _finely(leg: Any, clock: Any, t: Any, q: Any, v: Any, steps: np.ndarray) -> 
     return out
 
 
-def _between(system: Any, t: Any, q: Any, v: Any, a: Any, at: Any) -> tuple[Any, Any]:
+def _between(
+    system: System, t: np.ndarray, q: np.ndarray, v: np.ndarray, a: np.ndarray, at: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """States at the times `at` (n,) from nodes t (n, m), q (n, m, nq), v and a (n, m, nv)."""
     first, second = _rates(system, q, v, a)
     q, rate = _hermite(t, [q, first, second], at)
@@ -86,7 +103,9 @@ def _between(system: Any, t: Any, q: Any, v: Any, a: Any, at: Any) -> tuple[Any,
     return q, out
 
 
-def _rates(system: Any, q: Any, v: Any, a: Any) -> tuple[np.ndarray, np.ndarray]:
+def _rates(
+    system: System, q: np.ndarray, v: np.ndarray, a: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """q' and q'': the same numbers as v and v' but for quaternions, e' = e w / 2."""
     first, second, places = np.zeros_like(q), np.zeros_like(q), quaternions(system)
     plain = others(rotations(system), v.shape[-1])
@@ -99,7 +118,9 @@ def _rates(system: Any, q: Any, v: Any, a: Any) -> tuple[np.ndarray, np.ndarray]
     return first, second
 
 
-def _hermite(nodes: np.ndarray, data: list[np.ndarray], at: np.ndarray) -> tuple[Any, Any]:
+def _hermite(
+    nodes: np.ndarray, data: list[np.ndarray], at: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Values and slopes at `at` (n,) of the polynomials with given values, first and second
     derivatives (n, m, k) at the nodes (n, m), by divided differences; see `interpolation.py`."""
     m, origin = nodes.shape[1], nodes[:, :1]

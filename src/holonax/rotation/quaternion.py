@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 from jax import lax
 
 from .._numbers import as_array, namespace
 from .vectors import Axes3, Scalar, Vec3
+
+if TYPE_CHECKING:
+    from jax import Array
 
 Quaternion = tuple[Scalar, Scalar, Scalar, Scalar]
 
@@ -62,10 +65,10 @@ _SERIES = 0.3
 def _of_square(n2: Scalar, series: Sequence[Sequence[float]], closed: Any) -> Any:
     """Functions of n2, each given by the coefficients of its series and together in closed form."""
 
-    def by_series(n2: Any) -> Any:
+    def by_series(n2: Array) -> tuple[Array, Array]:
         return tuple(polynomial(n2, row) for row in series)
 
-    def by_both(n2: Any) -> Any:
+    def by_both(n2: Array) -> Any:
         small = n2 < _SERIES
         exact = closed(jnp.where(small, 1.0, n2))
         return tuple(jnp.where(small, a, b) for a, b in zip(by_series(n2), exact, strict=True))
@@ -89,7 +92,7 @@ def _alternating(first: int, scale: float, count: int) -> list[float]:
 def quaternion_exp(turn: Vec3) -> Quaternion:
     """The quaternion of the rotation vector `turn`; smooth and differentiable at zero."""
 
-    def closed(n2: Any) -> Any:
+    def closed(n2: Array) -> Any:
         half = 0.5 * jnp.sqrt(n2)
         return jnp.cos(half), 0.5 * jnp.sin(half) / half
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -20,17 +20,20 @@ import numpy as np
 from .._messages import shown
 from .._numbers import as_array, namespace
 
+if TYPE_CHECKING:
+    from jax import Array
+
 Scalar = Any  # a float, or an array over many bodies
 
 
-def _array(values: Any) -> Any:
+def _array(values: np.ndarray | Array | tuple[float, float]) -> np.ndarray | Array:
     """An array: of JAX if some of the values are, else of numpy, which costs less."""
     if any(isinstance(x, jax.Array) for x in jax.tree.leaves(values)):
         return jnp.asarray(values)
     return np.asarray(values)
 
 
-def _components(values: Any, size: int) -> Any:
+def _components(values: np.ndarray | Array | tuple[float, float], size: int) -> Any:
     """The entries along the last axis, which has to have so many."""
     if not isinstance(values, Vec2 | Vec3):
         values = _array(values)
@@ -52,13 +55,13 @@ class Vec2:
 
     __array_ufunc__ = None  # so that an array on the left leaves the operation to us
 
-    def __add__(self, other: Any) -> Vec2:
+    def __add__(self, other: Vec2) -> Vec2:
         other = Vec2.of(other)
         return Vec2(self.x + other.x, self.y + other.y)
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Vec2:
+    def __sub__(self, other: Vec2) -> Vec2:
         other = Vec2.of(other)
         return Vec2(self.x - other.x, self.y - other.y)
 
@@ -87,7 +90,7 @@ class Vec2:
         other = Vec2.of(other)
         return self.x * other.x + self.y * other.y
 
-    def cross(self, other: Any) -> Scalar:
+    def cross(self, other: Vec2) -> Scalar:
         """The component normal to the plane of the vector product."""
         other = Vec2.of(other)
         return self.x * other.y - self.y * other.x
@@ -123,13 +126,13 @@ class Vec3:
 
     __array_ufunc__ = None  # so that an array on the left leaves the operation to us
 
-    def __add__(self, other: Any) -> Vec3:
+    def __add__(self, other: Vec3) -> Vec3:
         other = Vec3.of(other)
         return Vec3(self.x + other.x, self.y + other.y, self.z + other.z)
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Vec3:
+    def __sub__(self, other: Vec3) -> Vec3:
         other = Vec3.of(other)
         return Vec3(self.x - other.x, self.y - other.y, self.z - other.z)
 
@@ -158,7 +161,7 @@ class Vec3:
         other = Vec3.of(other)
         return self.x * other.x + self.y * other.y + self.z * other.z
 
-    def cross(self, other: Any) -> Vec3:
+    def cross(self, other: Vec3) -> Vec3:
         """Vector product."""
         other = Vec3.of(other)
         return Vec3(
@@ -191,7 +194,7 @@ class Axes2:
     c: Scalar
     s: Scalar
 
-    def __matmul__(self, body: Any) -> Vec2:
+    def __matmul__(self, body: Vec2 | tuple[float, float]) -> Vec2:
         body = Vec2.of(body)
         return Vec2(self.c * body.x - self.s * body.y, self.s * body.x + self.c * body.y)
 
@@ -214,7 +217,7 @@ class Axes3:
     y: Vec3
     z: Vec3
 
-    def __matmul__(self, body: Any) -> Vec3:
+    def __matmul__(self, body: Vec3) -> Vec3:
         body = Vec3.of(body)
         return self.x * body.x + self.y * body.y + self.z * body.z
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,10 @@ from ..system.evaluation import evaluated
 from .driver import Outcome, Run, follow, leave, mark, stop_at, take_back
 from .status import Failure
 from .storage import Storage
+
+if TYPE_CHECKING:
+    from ..integrator.base import Integrator
+    from ..start.consistent import Start
 
 RTOL = 1e-6  # of `method="auto"` if none is given
 _TIGHT = 1e-8  # tolerances below this are for the method of order 8
@@ -200,7 +204,7 @@ def fastest_rates(system: System, t: float, q: np.ndarray, v: np.ndarray) -> np.
     return rates[np.argsort(-np.abs(rates))][:_FASTEST]
 
 
-def stable_step(rates: np.ndarray, integrator: Any) -> float:
+def stable_step(rates: np.ndarray, integrator: Integrator) -> float:
     """The longest step with which a Runge-Kutta method damps, or keeps, all the given rates [1/s].
 
     Rates that grow by themselves are left out: no step makes them stable.
@@ -224,7 +228,7 @@ def _growth(integrator: Any, z: np.ndarray) -> np.ndarray:
     return 1 + z * sum(b * k for b, k in zip(tableau.b_sol, stages, strict=True))
 
 
-def cost_ratio(system: System, start: Any) -> float:
+def cost_ratio(system: System, start: Start) -> float:
     """What an implicit step costs, in explicit ones, by how its equations are solved.
 
     Measured per step at rtol = 1e-6: 2.0 for the slider-crank (14 unknowns), 3.0 and 3.8 for chains

@@ -56,7 +56,13 @@ class Tolerance(NamedTuple):
         """The same tolerance with another relative part, the absolute one in proportion."""
         return Tolerance(rtol, jax.tree.map(lambda x: x * (rtol / self.rtol), self.atol))
 
-    def size(self, system: System, y0: Any, y1: Any, error: Any) -> Array:
+    def size(
+        self,
+        system: System,
+        y0: tuple[Array, Array],
+        y1: tuple[Array, Array],
+        error: tuple[Array, Array],
+    ) -> Array:
         """The size of an error in units of the tolerance: accepted up to 1.
 
         `error` are increments of position (of the size of v; rotations as rotation vectors),
@@ -72,7 +78,9 @@ class Tolerance(NamedTuple):
         ratios = [e / (atol + self.rtol * s) for e, atol, s in parts]
         return jnp.sqrt(jnp.mean(jnp.concatenate(ratios) ** 2))
 
-    def first_step(self, system: System, rates: Any, t: Array, y: Any, order: Any) -> Array:
+    def first_step(
+        self, system: System, rates: Any, t: Array, y: tuple[Array, Array], order: Any
+    ) -> Array:
         """A first step after Hairer, Nørsett & Wanner (1993), II.4.
 
         `rates(t, (q, v))` gives the velocity that moves q and the acceleration; `order` is that of
@@ -82,7 +90,7 @@ class Tolerance(NamedTuple):
         q, v = y[0], y[1]
         d0 = size((system.extent(q), v))
 
-        def look(at: Any, _: Any) -> Any:
+        def look(at: tuple[Array, Array, Array], _: Any) -> Any:
             """The rates at a state, and the state a short step on; done twice by one program."""
             t, q, v = at
             slope = rates(t, (q, v))
@@ -247,7 +255,9 @@ class ErrorControl(eqx.Module):
         shared = jnp.where(2 * step > left, t + left / 2, t + step)
         return jnp.where(step * (1 + 1e-9) >= left, knot, shared)
 
-    def judge(self, t0: Array, t1: Array, error: Array, order: Any, state: Any) -> Judgement:
+    def judge(
+        self, t0: Array, t1: Array, error: Array, order: Any, state: ControlState
+    ) -> Judgement:
         """Keep a step whose error is at most 1; the next one is as long as the error allows."""
         control = self.control
         error = jnp.where(jnp.isfinite(error), jnp.maximum(error, 1e-10), jnp.inf)
@@ -284,19 +294,19 @@ class Saved(NamedTuple):
     filled: Array
 
     @staticmethod
-    def room(size: int, y: Any) -> Saved:
+    def room(size: int, y: tuple[Array, Array]) -> Saved:
         """None yet, and room for `size` states like `y`."""
         width = 1 + sum(leaf.size for leaf in jax.tree.leaves(y))
         return Saved(jnp.zeros((size, width)), jnp.asarray(0))
 
-    def add(self, t: Array, y: Any, wanted: Any) -> Saved:
+    def add(self, t: Array, y: tuple[Array, Array], wanted: Array) -> Saved:
         """With the state (t, y) if it is wanted."""
         row = jnp.concatenate([jnp.ravel(x) for x in (t, *jax.tree.leaves(y))])
         rows = jax.lax.dynamic_update_index_in_dim(self.rows, row, self.filled, 0)
         return Saved(rows, self.filled + wanted)
 
     @staticmethod
-    def states(rows: np.ndarray, y: Any) -> tuple[np.ndarray, Any]:
+    def states(rows: np.ndarray, y: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, Any]:
         """(ts, ys) of rows on the host, for states like `y`."""
         leaves, structure = jax.tree.flatten(y)
         ends = np.cumsum([1, *(leaf.size for leaf in leaves)])

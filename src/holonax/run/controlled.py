@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,12 @@ from ..system.mechanism import Mechanism
 from ..system.quantities import Quantity, find, names_of
 from ..system.situation import Recorded
 from .simulate import simulate
+
+if TYPE_CHECKING:
+    from jax import Array
+
+    from ..system.base import System
+    from .auto import Choice
 
 _NOT_HERE = ("checkpoint", "checkpoint_every", "store", "progress")
 
@@ -102,7 +108,7 @@ class _Loop:
             self._inputs[name] = found
         self.values = np.array([float(known[name]) for name in self.outputs])
 
-    def sample(self, due: list[Controller], t: float, q: Any, v: Any) -> Mechanism:
+    def sample(self, due: list[Controller], t: float, q: np.ndarray, v: np.ndarray) -> Mechanism:
         """The mechanism with what the controllers that are due have set."""
         state = np.atleast_1d(t), np.atleast_2d(q), np.atleast_2d(v)
         now = Recorded(self._now().bodies, *state)
@@ -122,7 +128,7 @@ class _Loop:
 
 
 @native(once=True, static=(1,))
-def _with(system: Mechanism, outputs: tuple[str, ...], values: Any) -> Mechanism:
+def _with(system: Mechanism, outputs: tuple[str, ...], values: Array) -> Mechanism:
     return system.with_parameters({name: values[k] for k, name in enumerate(outputs)})
 
 
@@ -169,7 +175,7 @@ def simulate_controlled(
     return result.sampled(times[(times >= start.t) & (times <= result.t[-1])])
 
 
-def _check_given(system: Any, start: Any, controllers: Any, options: Any) -> None:
+def _check_given(system: System, start: Start, controllers: Any, options: Any) -> None:
     if not isinstance(system, Mechanism) or system.origin is None:
         raise TypeError(
             "simulate_controlled: controllers set parameters by name, which a mechanism made with "
@@ -288,7 +294,7 @@ def _joined(loop: _Loop, start: Start, parts: list[Result], trouble: str, second
     )
 
 
-def _changes(choices: list[Any]) -> list[Any]:
+def _changes(choices: list[Choice]) -> list[Choice]:
     """Those that chose something else than the one before."""
     out: list[Any] = []
     for choice in choices:

@@ -8,7 +8,7 @@ import threading
 import time
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -26,6 +26,12 @@ from .jumps import jumps_between
 from .request import Progress, Request
 from .status import Failure
 from .storage import Storage
+
+if TYPE_CHECKING:
+    from ..formulation.base import Formulation
+    from ..integrator.base import Integrator
+    from .auto import Auto
+    from .loop import LoopState
 
 _BUFFER = 2**21  # entries of the buffer of saved states in one segment
 _SECONDS = 0.1  # how long a segment should take
@@ -96,10 +102,10 @@ def _number(x: Any) -> Any:
 
 def follow(
     run: Run,
-    formulation: Any,
-    integrator: Any,
+    formulation: Formulation,
+    integrator: Integrator,
     *,
-    resumed: Any = None,
+    resumed: LoopState | None = None,
     storage: Storage | None = None,
     pause: Any = None,
 ) -> Outcome:
@@ -134,13 +140,13 @@ def follow(
                     return Outcome("interrupt", run.t)
 
 
-def leave(run: Run, formulation: Any, integrator: Any, state: Any) -> None:
+def leave(run: Run, formulation: Formulation, integrator: Integrator, state: Any) -> None:
     """End a stretch that was paused, for another method to go on from there."""
     _Stretch(run, formulation, integrator, state).close()
 
 
 def stop_at(
-    run: Run, formulation: Any, integrator: Any, state: Any, storage: Storage | None
+    run: Run, formulation: Formulation, integrator: Integrator, state: Any, storage: Storage | None
 ) -> Outcome:
     """Stop a run that was paused as Ctrl-C does; a checkpoint goes on from there."""
     stretch = _Stretch(run, formulation, integrator, state)
@@ -213,7 +219,7 @@ def _endless(run: Run) -> Outcome | None:
     return _stopped(run, Failure.EVENT_ENDLESS, last[-1].name)
 
 
-def _last(run: Run, formulation: Any, integrator: Any, ended: Outcome) -> Outcome:
+def _last(run: Run, formulation: Formulation, integrator: Integrator, ended: Outcome) -> Outcome:
     """With the state saved that events have ended a run with."""
     states, at_times = run.states, run.request.times is not None
     if not states.legs:
@@ -225,14 +231,14 @@ def _last(run: Run, formulation: Any, integrator: Any, ended: Outcome) -> Outcom
     return ended
 
 
-def _leg(run: Run, formulation: Any, integrator: Any) -> Leg:
+def _leg(run: Run, formulation: Formulation, integrator: Integrator) -> Leg:
     return Leg(run.system, formulation, integrator, run.request.dt)
 
 
 class _Stretch:
     """One method on one smooth part of the motion: from its start to an event or the end."""
 
-    def __init__(self, run: Run, formulation: Any, integrator: Any, state: Any):
+    def __init__(self, run: Run, formulation: Any, integrator: Any, state: LoopState | None):
         request = run.request
         self.run, self.request, self.method = run, request, (formulation, integrator)
         self.leg = _leg(run, formulation, integrator)
@@ -269,7 +275,7 @@ class _Stretch:
         clock = self.request.clock
         return min(clock.next_break(ticks), clock.ticks(self.request.t_end))
 
-    def _begun(self) -> Any:
+    def _begun(self) -> LoopState:
         run = self.run
         run.since, run.kept, ticks = run.ticks, 0, run.ticks
         state = self.program.begin(self._settings(ticks), _number(ticks), run.q, run.v)
@@ -435,12 +441,12 @@ class _Stretch:
 
 def _until_event(
     run: Run,
-    formulation: Any,
-    integrator: Any,
-    state: Any,
+    formulation: Formulation,
+    integrator: Integrator,
+    state: LoopState | None,
     stop: _Interrupt,
     storage: Storage | None,
-    pause: Any,
+    pause: Auto | None,
 ) -> tuple[Outcome, np.ndarray | None]:
     """Segments up to the next event, or the end; which events happen there, if any."""
     stretch = _Stretch(run, formulation, integrator, state)
@@ -523,7 +529,7 @@ def _steps_in_a_segment(speed: float) -> int:
     return min(int(_SECONDS * speed), 2**24)
 
 
-def _knots(whole: np.ndarray, hit: np.ndarray | None, t: float, size: int) -> Any:
+def _knots(whole: np.ndarray, hit: np.ndarray | None, t: float, size: int) -> np.ndarray:
     """The times that steps have to hit from `t` on, after the one before it; of equal length."""
     if hit is None:
         return whole

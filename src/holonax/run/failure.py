@@ -7,7 +7,7 @@ become dependent, constraints that are violated, bodies that move without bound.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,10 @@ from ..system.reaction_forces import unsolved
 from .auto import linearised
 from .jumps import jumps_between
 from .status import Failure
+
+if TYPE_CHECKING:
+    from ..integrator.base import Integrator
+    from ..result.states import Leg
 
 # A constraint whose unit row is this close to a combination of the others is about to depend on
 # them: accelerations there are uncertain by rounding over its square.
@@ -87,7 +91,7 @@ def explain(
     v: Any,
     step: float,
     code: int,
-    integrator: Any = None,
+    integrator: Integrator | None = None,
 ) -> Reason:
     """What stopped a run at the last good state (t, q, v), in the attempt of a `step` [s].
 
@@ -285,7 +289,7 @@ def _fastest(system: System, v: Any) -> str:
     return f"the fastest coordinate is {system.velocity_names(speeds.size)[k]} at {speeds[k]:.3g}/s"
 
 
-def broken(system: System, leg: Any, t: float, q: Any, v: Any) -> str:
+def broken(system: System, leg: Leg, t: float, q: np.ndarray, v: np.ndarray) -> str:
     """The joint that a run has left, if there is one where it ended; "" if all hold.
 
     Methods leave of a constraint what their order and step allow. What moves bodies by more than

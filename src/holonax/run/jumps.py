@@ -14,7 +14,7 @@ in a step.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,12 +23,21 @@ from ..problem import StepContext
 from ..system.base import Array, System
 from ..system.evaluation import evaluated
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 _BESIDE = 0.5  # the part of a step's change by its rate that may hide a jump of a rate
 _ROUNDING, _OF_TIME = 1e-13, 1e-14
 _ALLOWED = 100  # times the tolerance: what a step's error may leave of a constraint
 
 
-def has_jumped(values: Any, rates: Any, slopes: Any, times: Any, size: Any) -> Any:
+def has_jumped(
+    values: Sequence[Array],
+    rates: Sequence[Array],
+    slopes: Any,
+    times: Sequence[Array],
+    size: Array,
+) -> Array:
     """For each row whether it changes between two times by more than its rate explains.
 
     `rates` and `slopes` are its first and second derivatives, `size` numbers that it is computed
@@ -58,7 +67,9 @@ def jumps_between(system: System, times: Any, q: Any) -> tuple[np.ndarray, np.nd
     return jumped, np.asarray(has_jumped(here.rate, slopes, None, times, q))
 
 
-def constraint_jumps(context: StepContext, t0: Array, t1: Array, q: Array, held: Any) -> Array:
+def constraint_jumps(
+    context: StepContext, t0: Array, t1: Array, q: Array, held: tuple[bool, bool]
+) -> Array:
     """Whether a constraint jumps in a step from (t0, q) to t1, though nothing moves.
 
     Where the method holds neither positions nor velocities (`held`), a jump of the rate is one as

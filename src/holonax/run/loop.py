@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,9 @@ from ..system.base import Array, System
 from ..system.timed import TimedSystem
 from .control import Absolute, EqualSteps, ErrorControl, Saved, StepControl, StepsState, Tolerance
 from .events import Event, Watch
+
+if TYPE_CHECKING:
+    from ..compiler.native import Native
 
 traces = {"segment": 0}
 
@@ -205,17 +208,17 @@ def _advance(
 
 
 @lru_cache(maxsize=256)
-def _compiled(system: Hashable, rest: Hashable) -> tuple[Any, Any]:
+def _compiled(system: Hashable, rest: Hashable) -> tuple[Native, Native]:
     """`begun` and `_advance` for methods of one structure, as functions of their arrays."""
 
     def method(arrays: Any) -> Setup:
         return Setup(Parts.joined(arrays[0], system), *Parts.joined(arrays[1], rest))
 
-    def begin(arrays: Any, *given: Any) -> LoopState:
+    def begin(arrays: tuple[tuple[Array, ...], tuple[Array, ...]], *given: Any) -> LoopState:
         settings, *start = given
         return begun(Loop(method(arrays), settings), method(arrays), *start)
 
-    def advance(arrays: Any, *given: Any) -> Segment:
+    def advance(arrays: tuple[tuple[Array, ...], tuple[Array, ...]], *given: Any) -> Segment:
         return _advance(method(arrays), *given)
 
     return native(begin, once=True), native(advance, static=(4, 5))
@@ -257,12 +260,12 @@ class CompiledLoop:
     def speed(self, value: float) -> None:
         self._parts.speed = value
 
-    def begin(self, settings: Settings, t: Any, q: Any, v: Any) -> LoopState:
+    def begin(self, settings: Settings, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> LoopState:
         """The first state of the method, of its solver and of the control of its steps."""
         return self._parts.begin(self._arrays, settings, t, q, v)
 
     def advance(
-        self, settings: Settings, state: LoopState, limit: Any, every: int, size: int
+        self, settings: Settings, state: LoopState, limit: np.ndarray, every: int, size: int
     ) -> tuple[Segment, SegmentCounts]:
         """At most `limit` steps that are kept; see `_advance`."""
         segment = self._parts.advance(self._arrays, settings, state, limit, every, size)

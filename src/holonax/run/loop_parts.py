@@ -75,7 +75,9 @@ class StabilizedSolver(diffrax.AbstractSolver):
     def error_order(self, terms: Any) -> Any:
         return self.solver.error_order(terms)
 
-    def _context(self, args: StepContext, t0: Any, t1: Any, y0: Any, old: Any) -> StepContext:
+    def _context(
+        self, args: StepContext, t0: Array, t1: Array, y0: tuple[Array, Array], old: Any
+    ) -> StepContext:
         context = StepContext(
             *(args.system, t1 - t0, self.formulation, None, args.tolerance),
             differentiable=self.differentiable,
@@ -105,7 +107,13 @@ class StabilizedSolver(diffrax.AbstractSolver):
         return y1, error, dense, status, result
 
     def solved_step(
-        self, terms: Any, t0: Any, t1: Any, y0: Any, args: StepContext, solver_state: SolverStatus
+        self,
+        terms: Any,
+        t0: Array,
+        t1: Array,
+        y0: tuple[Array, Array],
+        args: StepContext,
+        solver_state: SolverStatus,
     ) -> Any:
         """(state, error, status, solution): the solution of the step's equations for those that
         take the step again; None where it is not handed out."""
@@ -113,7 +121,13 @@ class StabilizedSolver(diffrax.AbstractSolver):
         return y1, error, status, dense.get("solution")
 
     def _step(
-        self, terms: Any, t0: Any, t1: Any, y0: Any, args: StepContext, solver_state: SolverStatus
+        self,
+        terms: Any,
+        t0: Array,
+        t1: Array,
+        y0: tuple[Array, Array],
+        args: StepContext,
+        solver_state: SolverStatus,
     ) -> Any:
         context = self._context(args, t0, t1, y0, solver_state.carry)
         # The state is moved after each step, so a derivative kept from the step is stale.
@@ -160,7 +174,12 @@ class StabilizedSolver(diffrax.AbstractSolver):
         return y1, error, dense, status, result
 
     @staticmethod
-    def _error_size(context: StepContext, y0: Any, y1: Any, error: Any) -> Array:
+    def _error_size(
+        context: StepContext,
+        y0: tuple[Array, Array],
+        y1: tuple[Array, Array],
+        error: tuple[Array, Array],
+    ) -> Array:
         """The error of a step in units of the tolerance; some methods give it so themselves."""
         if isinstance(error, jax.Array):
             return error
@@ -171,7 +190,12 @@ class StabilizedSolver(diffrax.AbstractSolver):
         return context.tolerance.size(system, y0, y1, (position, *others))
 
     @staticmethod
-    def _correction_size(context: StepContext, y0: Any, moved: Any, y1: Any) -> Array:
+    def _correction_size(
+        context: StepContext,
+        y0: tuple[Array, Array],
+        moved: tuple[Array, Array],
+        y1: tuple[Array, Array],
+    ) -> Array:
         """How far the formulation's map has moved the state, in units of the tolerance.
 
         Of the order of the error in a regular configuration; where constraints become dependent it
@@ -181,7 +205,7 @@ class StabilizedSolver(diffrax.AbstractSolver):
         correction = system.difference(system.normalize(moved[0]), y1[0]), y1[1] - moved[1]
         return context.tolerance.size(system, y0, y1, correction)
 
-    def first_step(self, t: Array, y: Any, args: StepContext, order: Any) -> Array:
+    def first_step(self, t: Array, y: tuple[Array, Array], args: StepContext, order: Any) -> Array:
         """A length for the first step, for steps chosen by their error."""
         context = self._context(args, t, t + args.dt, y, None)
         rates = lambda t, y: self.formulation.rates(context, t, y)  # noqa: E731

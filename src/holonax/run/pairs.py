@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import formulation as formulations
 from .. import integrator as integrators
@@ -14,8 +14,11 @@ from .._messages import listed, shown
 from ..formulation import Formulation
 from ..integrator import Integrator
 
+if TYPE_CHECKING:
+    from ..system.base import System
 
-def is_legal(formulation: Any, integrator: Any) -> bool:
+
+def is_legal(formulation: Formulation, integrator: Integrator) -> bool:
     """Whether the integrator takes the formulation's problem."""
     # through its class: equinox makes a module of a bound method, which takes longer than the rest
     method = type(integrator)
@@ -33,7 +36,7 @@ def default_integrator(formulation: Formulation) -> Any:
     return _made(*type(formulation).default_integrator)
 
 
-def check_pair(formulation: Any, integrator: Any) -> None:
+def check_pair(formulation: Formulation, integrator: Any) -> None:
     """Refuse a pair whose integrator does not take the formulation's kind of problem."""
     if not isinstance(formulation, Formulation):
         raise TypeError(
@@ -64,7 +67,9 @@ def check_pair(formulation: Any, integrator: Any) -> None:
     )
 
 
-def check_reaction_forces(owner: str, system: Any, formulation: Any, integrator: Any) -> None:
+def check_reaction_forces(
+    owner: str, system: System, formulation: Formulation, integrator: Any
+) -> None:
     """Refuse a pair that does not solve for forces that depend on reactions, where there are."""
     if not system.has_reaction_forces:
         return
@@ -84,7 +89,7 @@ def check_reaction_forces(owner: str, system: Any, formulation: Any, integrator:
     )
 
 
-def check_varying_mass(owner: str, system: Any, integrator: Any) -> None:
+def check_varying_mass(owner: str, system: System, integrator: Any) -> None:
     """Refuse a method that needs a constant mass matrix for bodies that have modes."""
     if system.has_varying_mass and not integrator.takes_varying_mass:
         raise ValueError(
@@ -94,7 +99,7 @@ def check_varying_mass(owner: str, system: Any, integrator: Any) -> None:
         )
 
 
-def check_undetermined(owner: str, system: Any, start: Any) -> None:
+def check_undetermined(owner: str, system: System, start: Any) -> None:
     """Refuse forces by reactions that redundant constraints do not determine."""
     if not system.has_reaction_forces or start.diagnosis is None:
         return

@@ -8,7 +8,7 @@ are solved transposed (a discrete adjoint). Only what depends on what is differe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -21,6 +21,9 @@ from ..linalg.pulled_back import depends, followed_back
 from ..system.base import System
 from .loop import Loop, LoopState, begun
 from .traced_request import smooth_piece
+
+if TYPE_CHECKING:
+    from jax.extend import core as jax_core
 
 Adjoint = Literal["reverse", "forward"]
 
@@ -145,7 +148,7 @@ class _Lines:
     """How the numbers of a tree lie one after the other in two lines: real numbers, and whole ones
     with truth values. So all that is kept is two arrays, however many parts a state has."""
 
-    def __init__(self, shapes: Any):
+    def __init__(self, shapes: _Kept):
         leaves, self.tree = jax.tree.flatten(shapes)
         self.shapes = tuple((x.shape, np.dtype(x.dtype)) for x in leaves)
 
@@ -159,7 +162,7 @@ class _Lines:
     def _all(self) -> tuple[Any, Any]:
         return self.tree, self.shapes
 
-    def _split(self, leaves: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    def _split(self, leaves: Sequence[int | Array]) -> tuple[list[Any], list[Any]]:
         pairs = [(x, kind.kind == "f") for x, (_, kind) in zip(leaves, self.shapes, strict=True)]
         return [x for x, real in pairs if real], [x for x, real in pairs if not real]
 
@@ -168,7 +171,7 @@ class _Lines:
         sizes = self._split([int(np.prod(shape)) for shape, _ in self.shapes])
         return jnp.zeros((count, sum(sizes[0]))), jnp.zeros((count, sum(sizes[1])), int)
 
-    def line(self, tree: Any) -> tuple[Array, Array]:
+    def line(self, tree: _Kept) -> tuple[Array, Array]:
         """The numbers of one tree."""
         parts = self._split(jax.tree.leaves(tree))
         flat = lambda xs, kind: jnp.concatenate(  # noqa: E731
@@ -176,7 +179,7 @@ class _Lines:
         )
         return flat(parts[0], float), flat(parts[1], int)
 
-    def apart(self, real: Array, whole: Array, number: Array) -> Any:
+    def apart(self, real: Array, whole: Array, number: Array) -> _Kept:
         """The tree of a line again."""
         at, found = [0, 0], []
         for shape, kind in self.shapes:
@@ -277,7 +280,7 @@ def _followed_back(
     active[loop] = _moving_parts(closed.jaxpr, active, loop)
     wanted = active[loop]
 
-    def body(state: Any) -> Any:
+    def body(state: tuple[Array, Sequence[Array], Sequence[Array]]) -> Any:
         k, back, total = state
         k = k - 1
         loop, filled, solution = kept(k)
@@ -304,7 +307,7 @@ def _followed_back(
     return real[:count], structure.unflatten(real[count:])
 
 
-def _moving_parts(jaxpr: Any, active: Sequence[bool], loop: slice) -> list[bool]:
+def _moving_parts(jaxpr: jax_core.Jaxpr, active: Sequence[bool], loop: slice) -> list[bool]:
     """Which numbers of the loop's state move at first, or do so after some step."""
     moves = list(active)
     while True:
@@ -325,7 +328,7 @@ class _Taken:
         self.arrays = [x for x, a in zip(leaves, self._is_array, strict=True) if a]
         self.real = [eqx.is_inexact_array(x) for x in self.arrays]
 
-    def put(self, arrays: Sequence[Any]) -> Any:
+    def put(self, arrays: Sequence[Array]) -> Any:
         """The tree with other arrays."""
         each = iter(arrays)
         pairs = zip(self._leaves, self._is_array, strict=True)
@@ -336,10 +339,10 @@ def _is_zero(x: Any) -> bool:
     return isinstance(x, SymbolicZero)
 
 
-def _instantiated(x: Any) -> Any:
+def _instantiated(x: Any) -> Array:
     aval: Any = getattr(x, "aval", None)
     return jnp.zeros(aval.shape, aval.dtype) if isinstance(x, SymbolicZero) else x
 
 
-def _no_tangent(x: Any) -> Any:
+def _no_tangent(x: Array) -> np.ndarray:
     return np.zeros(jnp.shape(x), jax.dtypes.float0)

@@ -10,7 +10,7 @@ has rtol / 100 in SI units.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,19 +18,22 @@ from ..system.base import System
 from ..system.evaluation import DENSE, evaluated
 from .control import ANYWHERE, Absolute
 
+if TYPE_CHECKING:
+    from ..start.consistent import Start
+
 PART = 1e-2  # of the relative tolerance
 _ANYWHERE = 1e150  # the size of a coordinate whose error does not count
 _SPEED = 1e-2  # the part of the fastest speed at the start that is usual at least
 
 
-def _power_of_ten(x: Any) -> np.ndarray:
+def _power_of_ten(x: float | np.ndarray) -> np.ndarray:
     """The power of ten next to x in the direction of one."""
     x = np.clip(x, 1e-150, 1e150)
     # a millionth, so that the powers themselves are not rounded to the next one
     return 10.0 ** np.trunc(np.log10(x) + np.copysign(1e-6, np.log10(x)))
 
 
-def usual(system: System, start: Any) -> Absolute:
+def usual(system: System, start: Start) -> Absolute:
     """What is usual for increments of position, velocities and multipliers."""
     q, v, a = (np.asarray(x, dtype=float) for x in (start.q, start.v, start.a))
     sizes = system.typical_sizes(q)
@@ -56,8 +59,13 @@ def usual(system: System, start: Any) -> Absolute:
 
 
 def _with_states(
-    system: System, position: Any, velocity: Any, v: Any, a: Any, rate: float
-) -> tuple[Any, Any]:
+    system: System,
+    position: np.ndarray,
+    velocity: np.ndarray,
+    v: np.ndarray,
+    a: np.ndarray,
+    rate: float,
+) -> tuple[np.ndarray, np.ndarray]:
     """The same with states of first order: what they are, or how far their rates take them, and
     one at most, for their units are not known; where their carriers are means nothing."""
     states = system.states(v.size)
@@ -68,7 +76,7 @@ def _with_states(
     return position, velocity
 
 
-def absolute(system: System, start: Any, rtol: float, atol: float | None) -> Absolute:
+def absolute(system: System, start: Start, rtol: float, atol: float | None) -> Absolute:
     """The absolute part of a tolerance: `atol` for everything, or what the mechanism asks for."""
     n = np.size(start.v)
     if atol is not None:

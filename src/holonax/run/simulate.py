@@ -197,7 +197,7 @@ def simulate(
     return _completed(run, formulation, integrator, storage)
 
 
-def _check_untraced(system: Any, start: Any) -> None:
+def _check_untraced(system: System, start: Any) -> None:
     of_start = jax.tree.leaves(start) if isinstance(start, Start) else start
     of_start = of_start if isinstance(of_start, (tuple, list)) else ()
     if any(isinstance(x, Tracer) for x in (*jax.tree.leaves(system), *of_start)):
@@ -250,7 +250,7 @@ def _storage(checkpoint: Any, every: Any, store: Any) -> Storage | None:
 
 
 def _completed(
-    run: Run, formulation: Any, integrator: Any, storage: Storage | None, state: Any = None
+    run: Run, formulation: Formulation, integrator: Any, storage: Storage | None, state: Any = None
 ) -> Result:
     """Follow a run to its end, from its start or from where it was interrupted."""
     try:
@@ -390,7 +390,7 @@ def _result(run: Run, outcome: Outcome, storage: Storage | None) -> Result:
     )
 
 
-def _tolerances(run: Run) -> dict[str, Any]:
+def _tolerances(run: Run) -> dict[str, float | str]:
     """What was asked of the steps' error, and their longest length."""
     tolerance, control = run.request.tolerance, run.request.control
     if tolerance is None:

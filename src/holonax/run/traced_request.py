@@ -54,7 +54,7 @@ def checked_start(owner: str, system: System, start: Any) -> Any:
     return start if isinstance(start, Start) else pair
 
 
-def increasing_times(times: Any) -> Any:
+def increasing_times(times: Any) -> Array:
     """The times as an array; refused if they do not increase."""
     try:
         traced = any(isinstance(t, Tracer) for t in jax.tree.leaves(times))
@@ -72,7 +72,7 @@ def increasing_times(times: Any) -> Any:
     return knots
 
 
-def with_breaks(system: System, times: Any, breaks: Any) -> tuple[Any, dict[str, np.ndarray]]:
+def with_breaks(system: System, times: Array, breaks: Any) -> tuple[Any, dict[str, np.ndarray]]:
     """The times to hit, and among the numbers of a run, where there are any, the breaks and which
     of these times were asked for."""
     given = check_breaks("trajectory", breaks)

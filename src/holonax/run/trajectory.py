@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -47,6 +47,9 @@ from .traced_request import (
     usual_tolerance,
     with_breaks,
 )
+
+if TYPE_CHECKING:
+    from ..integrator.base import Integrator
 
 
 class Trajectory(NamedTuple):
@@ -136,7 +139,7 @@ def run_of(
     numbers: dict[str, Any],
     *,
     formulation: Formulation | None = None,
-    integrator: Any = None,
+    integrator: Integrator | None = None,
     max_steps: int | None = None,
     adjoint: Adjoint = "reverse",
 ) -> TracedRun:
@@ -187,11 +190,11 @@ class TracedRun(NamedTuple):
     room: int
     adjoint: Adjoint
 
-    def motion(self, q: Any, v: Any, knots: Any, numbers: dict[str, Any]) -> Trajectory:
+    def motion(self, q: Array, v: Array, knots: Array, numbers: dict[str, Array]) -> Trajectory:
         """All of it."""
         return self.from_first(self.first(q, v, knots, numbers), knots, numbers)
 
-    def first(self, q: Any, v: Any, knots: Any, numbers: dict[str, Any]) -> LoopState:
+    def first(self, q: Array, v: Array, knots: Array, numbers: dict[str, Array]) -> LoopState:
         """The first state of the method."""
         knots = jnp.asarray(knots)
         q, v = _fitted(self.setup.system, knots[0], jnp.asarray(q), jnp.asarray(v))
@@ -199,7 +202,7 @@ class TracedRun(NamedTuple):
         return begun(loop, self.setup, knots[0], q, v)
 
     def from_first(
-        self, first: LoopState, knots: Any, numbers: dict[str, Any], multipliers: bool = True
+        self, first: LoopState, knots: Array, numbers: dict[str, Array], multipliers: bool = True
     ) -> Trajectory:
         """The motion from the first state on; without the `multipliers`, these are zero."""
         system, formulation, integrator = self.setup[:3]
@@ -228,19 +231,19 @@ class TracedRun(NamedTuple):
         return jax.eval_shape(lambda: system.jacobian(first.y[0], knots[0])).shape[0]
 
 
-def _settings(knots: Array, numbers: dict[str, Any], size: int) -> Settings:
+def _settings(knots: Array, numbers: dict[str, Array], size: int) -> Settings:
     dt, rtol, atol = (numbers.get(name) for name in ("dt", "rtol", "atol"))
     window = smooth_piece(numbers.get("breaks"), knots[0])
     return Settings(knots, *step_numbers(dt, rtol, atol, size), None, window)
 
 
-def _room(y: Any, count: int) -> Any:
+def _room(y: tuple[Array, Array], count: int) -> tuple[Array, Array]:
     """For the states at all times, with the first one."""
     return jax.tree.map(lambda x: jnp.full((count, *x.shape), jnp.nan).at[0].set(x), y)
 
 
 def _pair(
-    formulation: Formulation | None, given: Any, dt: Any, rtol: Any
+    formulation: Formulation | None, given: Any, dt: Array, rtol: Any
 ) -> tuple[Formulation, Any]:
     """The methods, chosen as `simulate` does where they are not given."""
     if (dt is None) == (rtol is None):
@@ -274,7 +277,11 @@ def _fitted(system: System, t: Array, q: Array, v: Array) -> tuple[Array, Array]
 
 
 def _multipliers(
-    system: System, formulation: Formulation, integrator: Any, knots: Array, rows: Any
+    system: System,
+    formulation: Formulation,
+    integrator: Integrator,
+    knots: Array,
+    rows: tuple[Array, Array],
 ) -> Array:
     """Those of the states at the times."""
     q, v = rows[0], rows[1]

@@ -74,7 +74,7 @@ class ConstraintError(ValueError):
     """The constraints cannot be met, or do not determine the motion."""
 
 
-def _held(system: System, option: str, hold: Any, q: Any, nv: int) -> np.ndarray:
+def _held(system: System, option: str, hold: Any, q: np.ndarray, nv: int) -> np.ndarray:
     """Mask over the velocity coordinates that may move."""
     free = np.ones(nv, dtype=bool)
     for item in several("consistent", option, hold, "coordinates, by index or name"):
@@ -111,7 +111,7 @@ def _check_finite(system: System, what: str, total_rows: int, *values: np.ndarra
 
 
 def _assemble(
-    system: System, q: Any, t: float, free: np.ndarray, tol: float
+    system: System, q: np.ndarray, t: float, free: np.ndarray, tol: float
 ) -> tuple[Evaluation, np.ndarray]:
     """Damped Newton on g(q, t) = 0, moving only the free coordinates; and by how much it moved."""
     here, moved = at_rest(system, q, t), np.zeros(free.shape)
@@ -178,8 +178,8 @@ def _full_step(here: Evaluation, free: np.ndarray) -> np.ndarray:
 
 
 def _project_velocity(
-    system: System, q: Any, v: Any, t: float, free: np.ndarray, tol: float
-) -> Any:
+    system: System, q: Any, v: np.ndarray, t: float, free: np.ndarray, tol: float
+) -> np.ndarray:
     """A velocity with g' = 0 near `v`, held coordinates kept.
 
     Where nothing is held, it has the given velocities if the constraints allow them together;
@@ -215,7 +215,7 @@ def _is_small(system: System, rate: np.ndarray, v: np.ndarray, tol: float) -> bo
 
 
 def _nearest_velocity(
-    system: System, q: Any, v: Any, t: float, free: np.ndarray, here: Evaluation
+    system: System, q: np.ndarray, v: np.ndarray, t: float, free: np.ndarray, here: Evaluation
 ) -> tuple[Any, np.ndarray]:
     """The velocity nearest to `v` in the mass metric that is closest to g' = 0, moving only the
     free coordinates; and what is left of g'."""
@@ -437,7 +437,7 @@ def consistent(
     return Start(t, q, v, a, lam, redundant, diagnosis, seconds, moved)
 
 
-def _look(system: System, q: Any, v: Any, t: float) -> None:
+def _look(system: System, q: np.ndarray, v: np.ndarray, t: float) -> None:
     """Refuse functions that cannot be evaluated, or return arrays of the wrong shape."""
     n = v.shape[0]
     failed: Exception | None = None
@@ -535,7 +535,7 @@ def _rates_only(system: System, q: Array, v: Array, t: Array) -> Array:
 _rows: Memory[int] = Memory(64)
 
 
-def constraint_rows(system: System, q: Any, v: Any) -> int:
+def constraint_rows(system: System, q: np.ndarray | Array, v: np.ndarray | Array) -> int:
     """Number of constraint rows, all of them."""
 
     def counted() -> int:

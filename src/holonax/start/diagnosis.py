@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from .._messages import listed, shown
 from .._numbers import finite_number, real
 from ..system.base import System, check_system
 from ..system.evaluation import Evaluation, evaluated
+
+if TYPE_CHECKING:
+    from jax import Array
 
 # Dense diagnosis costs rows x nv^2; beyond this the block factor is asked instead.
 DENSE_LIMIT = 600
@@ -82,7 +85,7 @@ def rank_of(jacobian: np.ndarray) -> int:
     return _rank_and_left_null(jacobian)[0] if jacobian.size else 0
 
 
-def as_vector(name: str, values: Any) -> np.ndarray:
+def as_vector(name: str, values: Array | np.ndarray | Sequence[float]) -> np.ndarray:
     """`values` as a vector of numbers."""
     array = real(values)
     if array is None:
@@ -100,7 +103,7 @@ def check_entries(name: str, array: Any, names: Sequence[str]) -> None:
         raise ValueError(f"{name} has a value that is not finite at {at}. Give finite numbers.")
 
 
-def at_rest(system: System, q: Any, t: Any, step: Any = None) -> Evaluation:
+def at_rest(system: System, q: np.ndarray, t: Any, step: np.ndarray | None = None) -> Evaluation:
     """The system at a configuration, moved by an increment if one is given; at zero velocity."""
     nv = system.velocity_size(len(q))
     return evaluated(system, t, q, np.zeros(nv), step=step, dense=True)

@@ -52,7 +52,9 @@ def linear_problem(stiffness: float = 0.0, damping: float = 0.0) -> System:
 
 
 @eqx.filter_jit
-def _step_matrix(system: System, formulation: Any, solver: Any, q: Array, dt: Array) -> Array:
+def _step_matrix(
+    system: System, formulation: Formulation, solver: Any, q: Array, dt: Array
+) -> Array:
     """Derivative of one step at rest, once the method has its history."""
     terms = problem_term(formulation)
     context = StepContext(system, dt, formulation)

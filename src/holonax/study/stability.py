@@ -12,7 +12,7 @@ companion matrix of the method; its spectral radius is at most 1 where the root 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -29,6 +29,9 @@ from ..run.loop_parts import problem_term
 from ..run.pairs import check_pair
 from ..system import FunctionSystem, System
 from ..system.base import Array
+
+if TYPE_CHECKING:
+    from ..integrator.base import Integrator
 
 _CHUNK = 512  # values of z in one call of the compiled program
 _HISTORY = 16  # steps after which every multistep method has its history
@@ -69,7 +72,7 @@ def _test_force(q: Array, v: Array, t: Array, p: Any) -> Array:
 
 
 def _step(
-    integrator: Any, formulation: Formulation, system: System, n: Any, y: Any, state: Any
+    integrator: Integrator, formulation: Formulation, system: System, n: Any, y: Any, state: Any
 ) -> tuple[Any, Any]:
     """The unit step from t = n: (y, state) after it."""
     t = jnp.asarray(n, dtype=float)
@@ -81,7 +84,9 @@ def _step(
 
 
 @eqx.filter_jit
-def _with_history(integrator: Any, formulation: Formulation, system: System) -> tuple[Any, Any]:
+def _with_history(
+    integrator: Integrator, formulation: Formulation, system: System
+) -> tuple[Any, Any]:
     """(y, state) of the method once it has its history, on y' = 0."""
     t, ones = jnp.zeros(()), jnp.ones(2)
     context = StepContext(system, jnp.ones(()), formulation)
@@ -97,7 +102,13 @@ def _with_history(integrator: Any, formulation: Formulation, system: System) -> 
 
 @eqx.filter_jit
 def _derivatives(
-    integrator: Any, formulation: Formulation, system: Any, y: Any, state: Any, re: Array, im: Array
+    integrator: Integrator,
+    formulation: Formulation,
+    system: System,
+    y: Any,
+    state: Any,
+    re: Array,
+    im: Array,
 ) -> tuple[Array, Array]:
     """Derivative of the step over the whole state for each z, and the mask of v in that state."""
     moving, fixed = eqx.partition((y, state), eqx.is_inexact_array)
@@ -128,7 +139,7 @@ def _acting_on(velocity: np.ndarray, matrices: np.ndarray) -> np.ndarray:
         mask = wider
 
 
-def _formulation_for(integrator: Any, formulation: Formulation | None) -> Formulation:
+def _formulation_for(integrator: Integrator, formulation: Formulation | None) -> Formulation:
     formulation = Index1() if formulation is None else formulation
     check_pair(formulation, integrator)
     return formulation
@@ -172,7 +183,7 @@ def amplification(integrator: Any, z: Any, *, formulation: Formulation | None = 
     return matrices.reshape(*z.shape, *matrices.shape[1:])
 
 
-def _radius(integrator: Any, z: np.ndarray, formulation: Formulation | None) -> np.ndarray:
+def _radius(integrator: Integrator, z: np.ndarray, formulation: Formulation | None) -> np.ndarray:
     matrices = amplification(integrator, z, formulation=formulation)
     bounded = np.all(np.isfinite(matrices), axis=(-2, -1))
     matrices = np.where(bounded[..., None, None], matrices, 0.0)

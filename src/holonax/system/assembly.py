@@ -56,7 +56,7 @@ class BodySet(eqx.Module):
         *,
         mass: Array,
         inertia: Array,
-        gravity: Any,
+        gravity: tuple[float | Array, ...],
         joints: Sequence[Group],
         forces: Sequence[Group],
         names: Sequence[str],
@@ -234,7 +234,7 @@ class BodySet(eqx.Module):
         r = 1.0 / (xx * a + xy * b + xz * c)
         return jnp.stack([a, xx * zz - xz * xz, xx * yy - xy * xy, b, c, xy * xz - xx * yz]) * r
 
-    def apply_inertia(self, inertia: Array, w: Any) -> Any:
+    def apply_inertia(self, inertia: Array, w: Sequence[Array]) -> Any:
         """`inertia` times the angular components `w`, a list of one or three rows."""
         if self.frame is PlanarFrame:
             return [inertia * w[0]]
@@ -355,7 +355,7 @@ class BodySet(eqx.Module):
             out.append(total.ravel())
         return jnp.concatenate(out)
 
-    def apply_transpose(self, blocks: Any, lam: Array, rows: Rows) -> Array:
+    def apply_transpose(self, blocks: Sequence[Sequence[Array]], lam: Array, rows: Rows) -> Array:
         """G^T lam from local blocks."""
         total = jnp.zeros((self.dof, self.n))
         groups = self.groups(rows)
@@ -372,7 +372,7 @@ class BodySet(eqx.Module):
         """[G; A]^T lam."""
         return self.apply_transpose(self.blocks(q, t, "all"), lam, "all")
 
-    def dense(self, blocks: Any, rows: Rows) -> Array:
+    def dense(self, blocks: Sequence[Sequence[Array]], rows: Rows) -> Array:
         """G, dense: local blocks times the static incidence of elements and bodies."""
         parts = [jnp.zeros((0, self.dof * self.n))]
         for group, block in zip(self.groups(rows), blocks, strict=True):

@@ -447,7 +447,7 @@ def _accelerations(system: System, q: Array, v: Array, t: Array) -> tuple[Array,
     return system.at(q, t).accelerations(v)
 
 
-def check_system(owner: str, system: Any) -> None:
+def check_system(owner: str, system: System) -> None:
     """Refuse what is no System."""
     if not isinstance(system, System):
         raise TypeError(

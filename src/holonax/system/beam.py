@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -39,6 +39,11 @@ from .beam_interpolation import (
 )
 from .beam_tangent import beam_stiffness
 from .elements import Force
+
+if TYPE_CHECKING:
+    from jax import Array
+
+    from .frames import Frame
 
 Components = list[Scalar]
 
@@ -75,13 +80,13 @@ class BeamElement(Force):
     preload: Components | None = None
     order: int = eqx.field(static=True, default=1)
 
-    def reference(self, nodes: Sequence[Any]) -> tuple[Any, Any]:
+    def reference(self, nodes: Sequence[Frame]) -> tuple[Any, Any]:
         """(the node that the others are seen from, the others: components (order, ...))."""
         k = REFERENCE[self.order]
         others = [x for i, x in enumerate(nodes) if i != k]
         return nodes[k], jax.tree.map(lambda *x: namespace(*x).stack(x), *others)
 
-    def screws(self, nodes: Sequence[Any]) -> Helicoid:
+    def screws(self, nodes: Sequence[Frame]) -> Helicoid:
         """Those of the nodes but the one of reference, seen from it, (order, ...)."""
         return relative_screw(*self.reference(nodes))
 
@@ -165,7 +170,7 @@ class BeamElement(Force):
         scaled = [[w * x for x in loads[6 * k :][:6]] for k, w in enumerate(self.weights())]
         return jnp.stack([jnp.stack(x) for x in scaled], axis=1)
 
-    def pulled(self, nodes: Sequence[Any], loads: Components) -> list[tuple[Vec3, Vec3]]:
+    def pulled(self, nodes: Sequence[Frame], loads: Components) -> list[tuple[Vec3, Vec3]]:
         """What does work on the nodes as section forces do on the strains: of each node a force in
         world axes and a torque in its own."""
         a, b = self.reference(nodes)
@@ -181,7 +186,7 @@ class BeamElement(Force):
         at = REFERENCE[self.order]
         return [*out[:at], total, *out[at:]]
 
-    def wrenches(self, *nodes: Any, t: Any) -> list[tuple[Vec3, Vec3]]:
+    def wrenches(self, *nodes: Any, t: Array) -> list[tuple[Vec3, Vec3]]:
         found = self.pulled(nodes, self.section_force(*nodes))
         return [(-force, -torque) for force, torque in found]
 
@@ -200,7 +205,7 @@ def _by_point(x: Any) -> Components:
     return [x[i, k] for k in range(x.shape[1]) for i in range(6)]
 
 
-def applied(matrix: Any, x: Components) -> Components:
+def applied(matrix: tuple[Array, ...], x: Components) -> Components:
     """matrix x on components; the matrix may be one for each element, or a diagonal (a tuple)."""
     if isinstance(matrix, tuple):
         return [c * y for c, y in zip(matrix, x, strict=True)]

@@ -20,13 +20,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 
 from ..rotation.screw import Helicoid, half_turn_coefficients
 from .beam_interpolation import REFERENCE, points, strain_curvature
+
+if TYPE_CHECKING:
+    from jax import Array
 
 
 def product(a: Any, b: Any) -> Any:
@@ -38,7 +41,7 @@ def _transposed(a: Any) -> Any:
     return jnp.swapaxes(a, 0, 1)
 
 
-def _skew(v: Any) -> Any:
+def _skew(v: Array) -> Any:
     zero = jnp.zeros_like(v[0])
     rows = ((zero, -v[2], v[1]), (v[2], zero, -v[0]), (-v[1], v[0], zero))
     return jnp.stack([jnp.stack(row) for row in rows])

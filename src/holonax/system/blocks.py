@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -23,6 +23,9 @@ from .array_types import Force, Multipliers, PerRow, Velocity
 from .base import Array, ConstraintFactor, Rows
 from .dense import PROXIMAL, dependent_multipliers, is_zero, proximal_scale
 from .elements import Group, Indices, Scatter, take
+
+if TYPE_CHECKING:
+    from .assembly import Weights
 
 
 class DenseSchur(eqx.Module):
@@ -153,7 +156,9 @@ class BlockPlan(eqx.Module):
             at += g.n
         return out[0] if len(out) == 1 else jnp.concatenate(out)
 
-    def ends(self, groups: Sequence[Group], blocks: Any, k: int, dof: int) -> Array:
+    def ends(
+        self, groups: Sequence[Group], blocks: Sequence[Sequence[Array]], k: int, dof: int
+    ) -> Array:
         """Blocks of all joints at node k, (size, dof, joints); zero where there is none."""
         size = self.size
         parts = [
@@ -215,8 +220,8 @@ class BlockConstraintFactor(ConstraintFactor):
         self,
         plan: BlockPlan,
         bodies: Any,
-        blocks: Any,
-        weights: Any,
+        blocks: Sequence[Sequence[Array]],
+        weights: Weights,
         rows: Rows,
         shift: Array | float,
         redundant: bool,

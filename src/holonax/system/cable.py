@@ -8,7 +8,7 @@ The nodes are frames like those of beams; nothing turns them, unless a joint doe
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 
@@ -17,6 +17,11 @@ from ..rotation import Vec3
 from ..rotation.vectors import Scalar
 from .beam import Components
 from .elements import Force
+
+if TYPE_CHECKING:
+    from jax import Array
+
+    from .frames import Frame, PlanarFrame
 
 
 class CableElement(Force):
@@ -29,7 +34,7 @@ class CableElement(Force):
     preload: Scalar | None = None  # added to the tension of what is taut
     order: ClassVar[int] = 1
 
-    def _stretched(self, a: Any, b: Any) -> tuple[Any, Vec3]:
+    def _stretched(self, a: Frame | PlanarFrame, b: Frame | PlanarFrame) -> tuple[Any, Vec3]:
         """(strain, direction from a to b)."""
         d = b.r - a.r
         xp = namespace(d.x)
@@ -40,7 +45,7 @@ class CableElement(Force):
         strain = xp.where(apart, size / self.length - 1, -1.0)
         return strain, d * xp.where(apart, 1 / size, 0.0)
 
-    def tension(self, a: Any, b: Any) -> tuple[Any, Vec3]:
+    def tension(self, a: Frame | PlanarFrame, b: Frame | PlanarFrame) -> tuple[Any, Vec3]:
         """(N, direction from a to b); zero where it is slack."""
         strain, along = self._stretched(a, b)
         load = self.EA * strain
@@ -59,7 +64,9 @@ class CableElement(Force):
     def preloaded(self, loads: list[Any]) -> CableElement:
         return replace(self, preload=loads[0])
 
-    def wrenches(self, a: Any, b: Any, *, t: Any) -> list[tuple[Vec3, Vec3]]:
+    def wrenches(
+        self, a: Frame | PlanarFrame, b: Frame | PlanarFrame, *, t: Array
+    ) -> list[tuple[Vec3, Vec3]]:
         load, along = self.tension(a, b)
         force, nothing = along * load, along * 0.0
         return [(force, nothing), (-force, nothing)]

@@ -7,7 +7,7 @@ computed from is followed back to the frames; both sides of a branch count.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,14 @@ from ..compiler.fingerprint import Unknown, fingerprint, of_installation
 from ..compiler.store import read, write
 from .elements import Group, Indices
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jax import Array
+
+    from .elements import Element
+    from .frames import Frame, PlanarFrame
+
 # For each node, and each component of the force on it: the nodes whose motion it depends on, with
 # "moved" for where a body is and how fast it moves, "turned" for how it is turned and turns.
 Dependence = list[list[set[tuple[int, str]]]]
@@ -26,7 +34,7 @@ Dependence = list[list[set[tuple[int, str]]]]
 _known: dict[Any, Dependence] = {}
 
 
-def force_dependence(group: Group, frame: Any) -> Dependence:
+def force_dependence(group: Group, frame: type) -> Dependence:
     """What the forces of a group's elements depend on; see `Dependence`."""
     one = jax.tree.map(
         lambda x: np.ones((1, *x.shape[1:])) if is_traced(x) else np.asarray(x)[:1], group.element
@@ -37,7 +45,7 @@ def force_dependence(group: Group, frame: Any) -> Dependence:
     return _known[key]
 
 
-def _kept(element: Any, frame: Any, nodes: int, rows: int) -> Dependence:
+def _kept(element: Element, frame: type, nodes: int, rows: int) -> Dependence:
     """From disk, where an earlier process has found it."""
     try:
         name = fingerprint(
@@ -54,10 +62,10 @@ def _kept(element: Any, frame: Any, nodes: int, rows: int) -> Dependence:
     return found
 
 
-def _found(element: Any, frame: Any, nodes: int, rows: int) -> Dependence:
+def _found(element: Element, frame: type, nodes: int, rows: int) -> Dependence:
     single = Group(element, (Indices.of([0]),) * nodes, ("",), rows)
 
-    def forces(frames: Any, t: Any, lam: Any) -> Any:
+    def forces(frames: Sequence[Frame | PlanarFrame], t: Array, lam: Sequence[Array]) -> Any:
         return [[jnp.reshape(x, ()) for x in part] for part in single.forces(frames, t, lam)]
 
     frames = [frame.ground() for _ in range(nodes)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -19,6 +19,11 @@ import numpy as np
 
 from .._numbers import as_array
 from ..linalg import derivative, linearized
+
+if TYPE_CHECKING:
+    from jax import Array
+
+    from .frames import Frame, PlanarFrame
 
 FEW = 32  # groups of at most this many elements are differentiated with compact programs
 
@@ -146,7 +151,7 @@ class Force(Element):
     def wrenches(self, *frames: Any, **time: Any) -> Sequence[tuple[Any, Any]]:
         """wrenches(*frames, t=): for each body (force in world axes, torque in body axes)."""
 
-    def potential(self, *frames: Any, **_: Any) -> Any:
+    def potential(self, *frames: Any, **_: Any) -> float:
         """potential(*frames): the energy stored in the element [J]; zero unless it declares one."""
         return 0.0
 
@@ -202,7 +207,7 @@ class Group(eqx.Module):
         """The frames of each node, gathered from those of all bodies."""
         return [take(frames, table) for table in self.nodes]
 
-    def _value(self, frames: Sequence[Any], t: Any) -> list[Any]:
+    def _value(self, frames: Sequence[Frame | PlanarFrame], t: Array) -> list[Array]:
         return _residuals(self.n, self.element, list(frames), t)
 
     @property
@@ -210,24 +215,24 @@ class Group(eqx.Module):
         """Whether the group constrains positions."""
         return isinstance(self.element, Constraint)
 
-    def residual(self, frames: Sequence[Any], t: Any) -> list[Any]:
+    def residual(self, frames: Sequence[Frame | PlanarFrame], t: Array) -> list[Any]:
         """g of each element, a list over rows."""
         return self._value(frames, t)
 
-    def rate(self, frames: Sequence[Any], t: Any) -> list[Any]:
+    def rate(self, frames: Sequence[Frame | PlanarFrame], t: Array) -> list[Any]:
         """G v + g_t, or A v + b, of each element."""
         if not self.is_holonomic:
             return self._value(frames, t)
         return self._derivative(self._value, frames, t)
 
-    def gamma(self, frames: Sequence[Any], t: Any) -> list[Any]:
+    def gamma(self, frames: Sequence[Frame | PlanarFrame], t: Array) -> list[Any]:
         """The part of -d/dt(rate) that has no acceleration in it."""
         return [-x for x in self._derivative(self.rate, frames, t)]
 
-    def _derivative(self, fun: Any, frames: Sequence[Any], t: Any) -> list[Any]:
+    def _derivative(self, fun: Any, frames: Sequence[Frame | PlanarFrame], t: Array) -> list[Array]:
         """d/dt of `fun` along the motion at constant velocity coordinates."""
 
-        def at(poses: Any, time: Any) -> list[Any]:
+        def at(poses: Any, time: Array) -> list[Any]:
             moved = [frame.with_pose(pose) for frame, pose in zip(frames, poses, strict=True)]
             return fun(moved, time)
 
@@ -236,20 +241,20 @@ class Group(eqx.Module):
         t = jnp.asarray(t, dtype=float)
         return derivative(at, (poses, t), (rates, jnp.ones_like(t)))
 
-    def jacobian(self, frames: Sequence[Any], t: Any) -> list[Any]:
+    def jacobian(self, frames: Sequence[Frame | PlanarFrame], t: Array) -> list[Array]:
         """Local Jacobian blocks, for each node an array (rows, dof, elements)."""
         value = lambda moved: jnp.stack(self._value(moved, t))  # noqa: E731
         # one node after the other: fewer numbers are needed at once
         kind = [self.is_holonomic]
         return [self._blocks(value, frames, kind, [k])[0][0] for k in range(len(frames))]
 
-    def rate_by_pose(self, frames: Sequence[Any], t: Any) -> list[Any]:
+    def rate_by_pose(self, frames: Sequence[Any], t: Array) -> list[Any]:
         """The derivative of `rate` to the poses of each node, (rows, dof, elements)."""
         value = lambda moved: jnp.stack(self.rate(moved, t))  # noqa: E731
         return self._blocks(value, frames, [True])[0]
 
     def acceleration_by_motion(
-        self, frames: Sequence[Any], accelerations: Sequence[Any], t: Any
+        self, frames: Sequence[Any], accelerations: Sequence[Any], t: Array
     ) -> tuple[list[Any], list[Any]]:
         """The derivatives of d/dt(rate), G a - gamma, to the poses and to the velocities of each
         node, (rows, dof, elements); `accelerations` are those of the coordinates (v, w) of the
@@ -307,7 +312,9 @@ class Group(eqx.Module):
         columns = columns.reshape(*columns.shape[:-2], *shape, columns.shape[-1])
         return [[columns[..., i, k, :, :] for k in range(len(own))] for i in range(len(kinds))]
 
-    def _columns(self, fun: Any, frames: Sequence[Any], node: int, pose: bool, first: int) -> Any:
+    def _columns(
+        self, fun: Any, frames: Sequence[Frame | PlanarFrame], node: int, pose: bool, first: int
+    ) -> Array:
         """The derivative of fun(frames), of shape (..., elements), to the increments of one node's
         pose or velocity, from the increment `first` on: (..., dof - first, elements).
 
@@ -325,7 +332,9 @@ class Group(eqx.Module):
             columns.append(jax.jvp(at, (active,), (tangent,))[1])
         return jnp.stack(columns, axis=-2)
 
-    def forces(self, frames: Sequence[Any], t: Any, lam: Sequence[Any]) -> list[list[Any]]:
+    def forces(
+        self, frames: Sequence[Frame | PlanarFrame], t: Array, lam: Sequence[Array]
+    ) -> list[list[Any]]:
         """What the elements add to the left side of M a + ... = 0, for each node its components:
         J^T lam of constraints with multipliers `lam` (a list over rows), minus the wrenches of
         forces."""
@@ -333,7 +342,9 @@ class Group(eqx.Module):
             return [[-x for x in wrench] for wrench in self.wrenches(frames, t)]
         return _constraint_forces(self.n, self.element, list(frames), t, list(lam))
 
-    def _forces(self, frames: Sequence[Any], t: Any, lam: Sequence[Any]) -> list[list[Any]]:
+    def _forces(
+        self, frames: Sequence[Frame | PlanarFrame], t: Array, lam: Sequence[Array]
+    ) -> list[list[Any]]:
         def power(moving: Sequence[Any]) -> Any:
             moved = [
                 frame.with_pose(x) if self.is_holonomic else frame.with_velocity(x)
@@ -350,8 +361,8 @@ class Group(eqx.Module):
     def force_derivatives(
         self,
         frames: Sequence[Any],
-        t: Any,
-        lam: Sequence[Any],
+        t: Array,
+        lam: Sequence[Array],
         coupled: Sequence[tuple[int, int]],
         first: int = 0,
     ) -> tuple[dict[tuple[int, int], Any], dict[tuple[int, int], Any] | None]:
@@ -369,7 +380,7 @@ class Group(eqx.Module):
         for j in range(len(frames)):
             rows = [j, *(i for i, k in coupled if k == j)]
 
-            def stacked(moved: Sequence[Any], rows: list[int] = rows) -> Any:
+            def stacked(moved: Sequence[PlanarFrame], rows: list[int] = rows) -> Any:
                 local = self.forces(moved, t, lam)
                 parts = [components(local[i][first:], self.n) for i in rows]
                 return jnp.stack([jnp.stack(x) for x in parts])
@@ -379,11 +390,11 @@ class Group(eqx.Module):
                 out.update({(i, j): block[k] for k, i in enumerate(rows)})
         return found[0], found[1] if len(found) == 2 else None
 
-    def wrenches(self, frames: Sequence[Any], t: Any) -> list[list[Any]]:
+    def wrenches(self, frames: Sequence[Frame | PlanarFrame], t: float | Array) -> list[list[Any]]:
         """Generalized forces of a force group: for each node its components over the elements."""
         return _wrenches(self.n, self.element, list(frames), t)
 
-    def potential(self, frames: Sequence[Any]) -> Any:
+    def potential(self, frames: Sequence[Frame | PlanarFrame]) -> Array:
         """Energy stored in all elements of a force group [J]."""
         return jnp.sum(jnp.broadcast_to(self.element.potential(*frames), (self.n,)))
 
@@ -392,30 +403,34 @@ class Group(eqx.Module):
 
 
 @partial(jax.jit, static_argnums=0)
-def _residuals(n: int, element: Any, frames: list[Any], t: Any) -> list[Any]:
+def _residuals(n: int, element: Any, frames: list[Frame | PlanarFrame], t: Array) -> list[Array]:
     fun = element.residual if isinstance(element, Constraint) else element.rate
     return components(fun(*frames, t=t), n)
 
 
 @partial(jax.jit, static_argnums=0)
-def _wrenches(n: int, element: Any, frames: list[Any], t: Any) -> list[Any]:
+def _wrenches(
+    n: int, element: Force, frames: list[Frame | PlanarFrame], t: Array
+) -> list[list[Array]]:
     return [components(wrench, n) for wrench in element.wrenches(*frames, t=t)]
 
 
 @partial(jax.jit, static_argnums=0)
-def _constraint_forces(n: int, element: Any, frames: list[Any], t: Any, lam: list[Any]) -> Any:
+def _constraint_forces(
+    n: int, element: Element, frames: list[Frame | PlanarFrame], t: Array, lam: list[Array]
+) -> list[list[Array]]:
     group = Group(element, (Indices.of([0] * n),) * len(frames), ("",) * n, len(lam))
     return group._forces(frames, t, lam)
 
 
-def group_rows(element: Element, frame: Any, nodes: int) -> int:
+def group_rows(element: Element, frame: type, nodes: int) -> int:
     """Number of constraint rows of one element, found by evaluating its shape."""
     if isinstance(element, Force):
         return 0
     frames = [frame.ground() for _ in range(nodes)]
     group_of_one = jax.tree.map(lambda x: as_array(x)[None], element)
 
-    def value(element: Any, frames: Any) -> Any:
+    def value(element: Any, frames: Sequence[Frame | PlanarFrame]) -> Any:
         fun = element.residual if isinstance(element, Constraint) else element.rate
         return fun(*frames, t=jnp.zeros(()))
 

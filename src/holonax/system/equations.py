@@ -47,7 +47,7 @@ class OdeEquations(eqx.Module):
         so give its transpose."""
         return y[..., : self.nq], y[..., self.nq :]
 
-    def vector_field(self, t: Any, y: Any, args: Any = None) -> Array:
+    def vector_field(self, t: Array, y: Any, args: Any = None) -> Array:
         """y' at (t, y); may be traced."""
         system = self.system
         q, v = y[: self.nq], y[self.nq :]
@@ -59,11 +59,11 @@ class OdeEquations(eqx.Module):
         a, _ = here.accelerations(v, system.gamma(here.q, v, t) - feedback)
         return jnp.concatenate([system.qdot(q, v), a])
 
-    def __call__(self, t: Any, y: Any) -> np.ndarray:
+    def __call__(self, t: Array, y: Any) -> np.ndarray:
         """y' at (t, y), as an array of NumPy."""
         return _rates(self, np.float64(t), np.asarray(y, dtype=float))
 
-    def jacobian(self, t: Any, y: Any) -> np.ndarray:
+    def jacobian(self, t: Array, y: Any) -> np.ndarray:
         """The derivative of y' with respect to y, for ``solve_ivp(..., jac=ode.jacobian)``."""
         return _slopes(self, np.float64(t), np.asarray(y, dtype=float))
 
@@ -113,7 +113,7 @@ class DaeEquations(eqx.Module):
         y = np.concatenate([q, v, lam, rest])
         return y, np.concatenate([rate, a, np.zeros(lam.size + rest.size)])
 
-    def residual(self, t: Any, y: Any, yp: Any) -> Array:
+    def residual(self, t: Array, y: Any, yp: Any) -> Array:
         """F(t, y, y'); may be traced."""
         system = self.system
         q, v, lam = self.states(y)
@@ -137,12 +137,12 @@ class DaeEquations(eqx.Module):
             parts += [system.constraint_rate(q, v, t), system.constraint(q, t)]
         return jnp.concatenate(parts)
 
-    def __call__(self, t: Any, y: Any, yp: Any) -> np.ndarray:
+    def __call__(self, t: Array, y: Any, yp: Any) -> np.ndarray:
         """F(t, y, y'), as an array of NumPy."""
         given = np.float64(t), np.asarray(y, dtype=float), np.asarray(yp, dtype=float)
         return _residual(self, *given)
 
-    def jacobian(self, t: Any, y: Any, yp: Any, c: float = 0.0) -> np.ndarray:
+    def jacobian(self, t: Array, y: Any, yp: Any, c: float = 0.0) -> np.ndarray:
         """dF/dy + c dF/dy', the matrix of an implicit step."""
         given = np.float64(t), np.asarray(y, dtype=float), np.asarray(yp, dtype=float)
         return _matrix(self, *given, np.float64(c))
@@ -187,26 +187,26 @@ def _sizes(owner: str, system: System, start: Any) -> tuple[int, int]:
 
 
 @native
-def _rates(ode: OdeEquations, t: Any, y: Any) -> Any:
+def _rates(ode: OdeEquations, t: Array, y: Any) -> Any:
     return ode.vector_field(t, y)
 
 
 @native
-def _slopes(ode: OdeEquations, t: Any, y: Any) -> Any:
+def _slopes(ode: OdeEquations, t: Array, y: Any) -> Any:
     return jax.jacfwd(lambda x: ode.vector_field(t, x))(y)
 
 
 @native
-def _consistent(system: System, t: Any, q: Any, v: Any) -> Any:
+def _consistent(system: System, t: Array, q: Array, v: Array) -> Any:
     a, lam = system.accelerations(q, v, t)
     return system.qdot(q, v), a, lam
 
 
 @native
-def _residual(dae: DaeEquations, t: Any, y: Any, yp: Any) -> Any:
+def _residual(dae: DaeEquations, t: Array, y: Any, yp: Any) -> Any:
     return dae.residual(t, y, yp)
 
 
 @native
-def _matrix(dae: DaeEquations, t: Any, y: Any, yp: Any, c: Any) -> Any:
+def _matrix(dae: DaeEquations, t: Array, y: Any, yp: Any, c: Any) -> Any:
     return jax.jacfwd(lambda d: dae.residual(t, y + d, yp + c * d))(jnp.zeros_like(y))

@@ -43,7 +43,7 @@ class Evaluation(NamedTuple):
 
 
 @jax.jit
-def _one(system: System, dense: Any, t: Array, q: Array, step: Array, v: Array) -> Evaluation:
+def _one(system: System, dense: Array, t: Array, q: Array, step: Array, v: Array) -> Evaluation:
     q = system.normalize(system.retract(q, step))
     force, gamma = system.force(q, v, t), system.gamma(q, v, t)
     a, lam = system.at(q, t).accelerations(v, gamma)
@@ -66,13 +66,13 @@ def _one(system: System, dense: Any, t: Array, q: Array, step: Array, v: Array) 
 
 @native(once=True)
 def _several(
-    system: System, dense: Any, count: Any, t: Any, q: Any, step: Any, v: Any
+    system: System, dense: Array, count: Array, t: Array, q: Array, step: Array, v: Array
 ) -> Evaluation:
     """At the first `count` of the states."""
     first = jax.eval_shape(_one, system, dense, t[0], q[0], step[0], v[0])
     room = jax.tree.map(lambda x: jnp.zeros((t.shape[0], *x.shape), x.dtype), first)
 
-    def at(i: Any, out: Evaluation) -> Evaluation:
+    def at(i: Array, out: Evaluation) -> Evaluation:
         row = _one(system, dense, t[i], q[i], step[i], v[i])
         return jax.tree.map(lambda x, y: x.at[i].set(y), out, row)
 
@@ -104,7 +104,9 @@ def evaluated(
     return parts[0] if len(parts) == 1 else jax.tree.map(lambda *x: np.concatenate(x), *parts)
 
 
-def _part(system: System, dense: Any, t: Any, q: Any, step: Any, v: Any) -> Evaluation:
+def _part(
+    system: System, dense: Any, t: np.ndarray, q: np.ndarray, step: np.ndarray, v: np.ndarray
+) -> Evaluation:
     n = len(t)
 
     def padded(x: np.ndarray) -> np.ndarray:

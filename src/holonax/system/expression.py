@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 
@@ -35,6 +35,10 @@ from .expression_parser import (
 )
 from .frames import Frame, PlanarFrame
 from .signals import Signal, Table
+
+if TYPE_CHECKING:
+    import numpy as np
+    from jax import Array
 
 _VALUES = {"pi": math.pi, "deg": math.pi / 180}
 
@@ -157,7 +161,7 @@ class _Evaluation:
         return _FUNCTIONS["where"][not self.host](*chosen)
 
 
-def _power(x: Any, y: Any) -> Any:
+def _power(x: Array, y: Any) -> Array:
     """x**y; by multiplication where y is a whole number, which has derivatives at zero."""
     whole = isinstance(y, float) and y.is_integer() and abs(y) < 100
     if isinstance(x, float) and isinstance(y, float):
@@ -216,11 +220,11 @@ class Expression(Signal):
     def tree(self) -> Part:
         return parsed(self.text)
 
-    def evaluated(self, known: Mapping[str, Any]) -> Any:
+    def evaluated(self, known: Mapping[str, np.ndarray | Array]) -> Any:
         """The value where quantities and parameters have these values, which may be traced."""
         return _Evaluation(self.text, known, False).value(self.tree)
 
-    def __call__(self, *values: Any) -> Any:
+    def __call__(self, *values: Any) -> Array:
         """The value of the arguments in their order, and of parameters."""
         known = dict(zip(self.arguments, values))
         for parameters in values[len(self.arguments) :]:
@@ -347,7 +351,7 @@ def expression_names(state: str, size: int) -> list[str]:
     return [f"{state}{k + 1}" for k in range(size)] if size else [state]
 
 
-def _state_values(state: str, value: Any) -> dict[str, Any]:
+def _state_values(state: str, value: Array) -> dict[str, Array]:
     size = value.shape[0] if value.ndim else 0
     names = expression_names(state, size)
     return dict(zip(names, value if size else [value], strict=True))

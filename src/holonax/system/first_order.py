@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -28,13 +28,20 @@ from .frames import PlanarFrame, at_origins
 from .quantities import Quantity
 from .situation import Situation
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def carried(frame: Any) -> Any:
+    from jax import Array
+
+    from .frames import Frame
+
+
+def carried(frame: Frame | PlanarFrame) -> np.ndarray | Array:
     """The state that a carrier's frame holds."""
     return frame.v.x
 
 
-def rate_wrench(frame: Any, rate: Any) -> tuple[Any, Any]:
+def rate_wrench(frame: Frame | PlanarFrame, rate: float | Array) -> tuple[Any, Any]:
     """The wrench on a carrier of unit mass that gives its state this rate."""
     rate = jnp.broadcast_to(rate, frame.v.x.shape)
     zero = jnp.zeros_like(rate)
@@ -55,7 +62,7 @@ class WithStates:
     function: Callable[..., Any]
     layout: tuple[int | None, ...]
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: Any) -> Array | list[tuple[tuple[Array, float], float]]:
         count = sum(x is None for x in self.layout)
         total = count + sum(max(x, 1) for x in self.layout if x is not None)
         bodies, carriers = iter(arguments[:count]), iter(arguments[count:total])
@@ -84,11 +91,11 @@ class StateRates(Force):
     bodies: int = eqx.field(static=True)
     size: int = eqx.field(static=True)
 
-    def wrenches(self, *frames: Any, t: Any) -> list[tuple[Any, Any]]:
+    def wrenches(self, *frames: Any, t: Array) -> list[tuple[Any, Any]]:
         own = () if self.parameters is None else (self.parameters,)
         given = at_origins(frames, self.origins)
 
-        def one(frames: Any, own: Any) -> Any:
+        def one(frames: Sequence[Frame | PlanarFrame], own: Any) -> Any:
             found = self.function(*frames, t, *own)
             parts = found if isinstance(found, list | tuple) else [found]
             return jnp.concatenate([jnp.ravel(jnp.asarray(x, dtype=float)) for x in parts])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,9 @@ from ..rotation.quaternion import (
     rotation_vector_rate,
 )
 from ..rotation.vectors import Scalar
+
+if TYPE_CHECKING:
+    from jax import Array
 
 Active = tuple[Any, Any, Callable[[Any], Any]]  # components that move, their rates, rebuild
 
@@ -52,7 +55,7 @@ class Frame:
         """World velocity of the body-fixed point `s`."""
         return self.v + self.A @ self.w.cross(s)
 
-    def at(self, s: Any) -> Frame:
+    def at(self, s: Vec3) -> Frame:
         """The frame with the same axes whose origin is the body-fixed point `s`."""
         return replace(self, r=self.point(s), v=self.velocity(s))
 
@@ -61,7 +64,7 @@ class Frame:
         """Angular velocity in world axes."""
         return self.A @ self.w
 
-    def load(self, force: Any, at: Any) -> tuple[Vec3, Vec3]:
+    def load(self, force: Vec3, at: Vec3) -> tuple[Vec3, Vec3]:
         """The wrench (force in world axes, torque in body axes) of a world force at point `at`."""
         return Vec3.of(force), Vec3.of(at).cross(self.A.T @ force)
 
@@ -70,7 +73,7 @@ class Frame:
         zero = jnp.zeros_like(torque.x)
         return Vec3(zero, zero, zero), self.A.T @ torque
 
-    def moving(self, velocity: Any) -> Frame:
+    def moving(self, velocity: Array) -> Frame:
         """This frame with the six velocity components given, the same for all bodies."""
         x, y, z, a, b, c = (jnp.broadcast_to(velocity[k], self.r.x.shape) for k in range(6))
         return replace(self, v=Vec3(x, y, z), w=Vec3(a, b, c))
@@ -98,7 +101,7 @@ class Frame:
         """The time derivative of `pose`."""
         return self.v, self.A.spun(self.w)
 
-    def pulled(self, slope: Any) -> list[Any]:
+    def pulled(self, slope: Any) -> list[Array]:
         """The derivatives along the six increments of what has the derivative `slope` to `pose`."""
         r, A = slope
         turns = ((A.y, self.A.z, A.z, self.A.y), (A.z, self.A.x, A.x, self.A.z))
@@ -132,7 +135,7 @@ class Frame:
             for name in ("x", "y", "z"):
                 component = getattr(vector, name)
 
-                def rebuild(c: Any, field: str = field, name: str = name) -> Frame:
+                def rebuild(c: Array, field: str = field, name: str = name) -> Frame:
                     return replace(self, **{field: replace(getattr(self, field), **{name: c})})
 
                 out.append((component, jnp.ones_like(component), rebuild))
@@ -141,7 +144,7 @@ class Frame:
     # -- state vectors: q = (x..., y..., z..., e0..., e1..., e2..., e3...), one row a component --
 
     @staticmethod
-    def from_state(q: Any, v: Any) -> Frame:
+    def from_state(q: Array, v: Array) -> Frame:
         """From q (7, n) and v (6, n), rows of components over bodies."""
         return Frame(
             Vec3(q[0], q[1], q[2]),
@@ -158,31 +161,31 @@ class Frame:
         return Frame(Vec3(o, o, o), axes, Vec3(o, o, o), Vec3(o, o, o))
 
     @staticmethod
-    def qdot(q: Any, v: Any) -> Any:
+    def qdot(q: Any, v: Array) -> Any:
         """Rows of q' for rows of v."""
         e = quaternion_rate((q[3], q[4], q[5], q[6]), Vec3(v[3], v[4], v[5]))
         return jnp.stack([v[0], v[1], v[2], *e])
 
     @staticmethod
-    def retract(q: Any, d: Any) -> Any:
+    def retract(q: np.ndarray | Array, d: np.ndarray | Array) -> Any:
         """Rows of q moved by an increment: translation added, rotation vector in body axes."""
         e = quaternion_rotated((q[3], q[4], q[5], q[6]), Vec3(d[3], d[4], d[5]))
         return jnp.stack([q[0] + d[0], q[1] + d[1], q[2] + d[2], *e])
 
     @staticmethod
-    def difference(p: Any, q: Any) -> Any:
+    def difference(p: np.ndarray | Array, q: np.ndarray | Array) -> Array:
         """Rows of the increment from p to q."""
         turn = rotation_vector_between((p[3], p[4], p[5], p[6]), (q[3], q[4], q[5], q[6]))
         return jnp.stack([q[0] - p[0], q[1] - p[1], q[2] - p[2], *turn])
 
     @staticmethod
-    def increment_rate(d: Any, rate: Any) -> Any:
+    def increment_rate(d: Any, rate: Array) -> Any:
         """Rows of the velocity of q ⊞ d when d changes at `rate`: tangent map of the rotations."""
         w = rotation_vector_rate(Vec3(d[3], d[4], d[5]), Vec3(rate[3], rate[4], rate[5]))
         return jnp.stack([rate[0], rate[1], rate[2], *w])
 
     @staticmethod
-    def normalize(q: Any) -> Any:
+    def normalize(q: Array) -> Array:
         """Rows of q with unit quaternions."""
         return jnp.stack([q[0], q[1], q[2], *quaternion_normalized((q[3], q[4], q[5], q[6]))])
 
@@ -211,7 +214,7 @@ class PlanarFrame:
         """World velocity of the body-fixed point `s`."""
         return self.v + (self.A @ s).turned() * self.w
 
-    def at(self, s: Any) -> PlanarFrame:
+    def at(self, s: Vec2) -> PlanarFrame:
         """The frame with the same axes whose origin is the body-fixed point `s`."""
         return replace(self, r=self.point(s), v=self.velocity(s))
 
@@ -220,7 +223,7 @@ class PlanarFrame:
         """Angular velocity."""
         return self.w
 
-    def load(self, force: Any, at: Any) -> tuple[Vec2, Scalar]:
+    def load(self, force: Vec2, at: Vec2) -> tuple[Vec2, Scalar]:
         """The wrench (force, torque) of a world force at the body-fixed point `at`."""
         return Vec2.of(force), (self.A @ at).cross(force)
 
@@ -229,7 +232,7 @@ class PlanarFrame:
         zero = jnp.zeros_like(torque)
         return Vec2(zero, zero), torque
 
-    def moving(self, velocity: Any) -> PlanarFrame:
+    def moving(self, velocity: Array) -> PlanarFrame:
         """This frame with the three velocity components given, the same for all bodies."""
         x, y, w = (jnp.broadcast_to(velocity[k], self.angle.shape) for k in range(3))
         return replace(self, v=Vec2(x, y), w=w)
@@ -257,7 +260,7 @@ class PlanarFrame:
         """The time derivative of `pose`."""
         return self.v, self.w, self.A.spun(self.w)
 
-    def pulled(self, slope: Any) -> list[Any]:
+    def pulled(self, slope: Any) -> list[Array]:
         """The derivatives along the three increments of what has the derivative `slope` to
         `pose`."""
         r, angle, A = slope
@@ -289,7 +292,7 @@ class PlanarFrame:
         for name in ("x", "y"):
             component = getattr(self.v, name)
 
-            def rebuild(c: Any, name: str = name) -> PlanarFrame:
+            def rebuild(c: Array, name: str = name) -> PlanarFrame:
                 return replace(self, v=replace(self.v, **{name: c}))
 
             out.append((component, jnp.ones_like(component), rebuild))
@@ -297,7 +300,7 @@ class PlanarFrame:
         return out
 
     @staticmethod
-    def from_state(q: Any, v: Any) -> PlanarFrame:
+    def from_state(q: np.ndarray | Array, v: np.ndarray | Array) -> PlanarFrame:
         """From q (3, n) and v (3, n), rows of components over bodies."""
         xp = namespace(q)
         axes = Axes2(xp.cos(q[2]), xp.sin(q[2]))
@@ -310,39 +313,39 @@ class PlanarFrame:
         return PlanarFrame(Vec2(o, o), o, Axes2(np.ones(1), o), Vec2(o, o), o)
 
     @staticmethod
-    def qdot(q: Any, v: Any) -> Any:
+    def qdot(q: Any, v: Array) -> Any:
         """Rows of q' for rows of v."""
         return v
 
     @staticmethod
-    def retract(q: Any, d: Any) -> Any:
+    def retract(q: np.ndarray | Array, d: np.ndarray | Array) -> Any:
         """Rows of q moved by an increment."""
         return q + d
 
     @staticmethod
-    def difference(p: Any, q: Any) -> Any:
+    def difference(p: Array, q: Array) -> Array:
         """Rows of the increment from p to q."""
         return q - p
 
     @staticmethod
-    def increment_rate(d: Any, rate: Any) -> Any:
+    def increment_rate(d: Array, rate: Array) -> Array:
         """Rows of the velocity of q + d when d changes at `rate`."""
         return rate
 
     @staticmethod
-    def normalize(q: Any) -> Any:
+    def normalize(q: Array) -> Array:
         """Rows of q as they are."""
         return q
 
 
-def at_origins(frames: Sequence[Any], origins: Any) -> list[Any]:
+def at_origins(frames: Sequence[Frame | PlanarFrame], origins: Any) -> list[Any]:
     """Frames at the origins of the bodies' coordinates, given from their centres of mass."""
     if origins is None:
         return list(frames)
     return [frame.at(origin) for frame, origin in zip(frames, origins, strict=True)]
 
 
-def as_plain(value: Any) -> Any:
+def as_plain(value: Any) -> Array:
     """What a user's function returned, a number or a vector of any sort, as an array."""
     if isinstance(value, Vec2 | Vec3):
         return value.array()

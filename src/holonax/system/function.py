@@ -396,7 +396,7 @@ def _names(given: tuple[str, ...] | None, what: str, stem: str, n: int) -> list[
     return list(given)
 
 
-def _names_given(what: str, names: Any) -> tuple[str, ...] | None:
+def _names_given(what: str, names: Sequence[str] | None) -> tuple[str, ...] | None:
     """The names as a tuple, or one message about what is wrong with them."""
     if names is None:
         return None
@@ -414,7 +414,7 @@ def _path(path: Any) -> str:
 def _numbers(parameters: Any) -> Any:
     """The parameters as arrays; refuses by name what is no finite number."""
 
-    def array(path: Any, value: Any) -> Array:
+    def array(path: Any, value: float | np.ndarray | Array) -> Array:
         name = f"parameter {_path(path)!r}"
         try:
             x = as_array(value)

@@ -10,7 +10,7 @@ system, gaps, non-holonomic ones of the system.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -21,6 +21,11 @@ from ..linalg.small import cholesky, cholesky_solve
 from .array_types import Force, Jacobian, Multipliers, PerRow, Position, Time, Velocity
 from .base import Array, ConstraintFactor, Metric, Rows, System
 from .wrapped import WrappedSystem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .dense import DenseFactor
 
 # A contact opens when it would have to pull by this share of the forces that act there.
 PULL = 1e-10
@@ -39,7 +44,9 @@ class HeldSystem(WrappedSystem):
     rows: int = eqx.field(static=True)
 
     @staticmethod
-    def of(base: System, gaps: Any, sides: Any, q: Any, v: Any, t: Any) -> HeldSystem:
+    def of(
+        base: System, gaps: Any, sides: Sequence[int], q: np.ndarray, v: np.ndarray, t: np.ndarray
+    ) -> HeldSystem:
         """With the rows counted at a state."""
         rate = jax.eval_shape(base.constraint_rate, q, v, t)
         g = jax.eval_shape(base.constraint, q, t)
@@ -165,7 +172,9 @@ class HeldFactor(ConstraintFactor):
     of the gaps is S mu = N a - gamma, S_ij = N_i d_j.
     """
 
-    def __init__(self, system: HeldSystem, base: Any, normals: Array, rows: int, shift: Any):
+    def __init__(
+        self, system: HeldSystem, base: DenseFactor, normals: Array, rows: int, shift: Any
+    ):
         self._system, self.base, self.normals, self._rows = system, base, normals, rows
         none = jnp.zeros((rows,))
         answers = [base.solve(normal, none) for normal in normals]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +10,9 @@ import numpy as np
 from .._arguments import checked_class
 from .._numbers import array
 from ..linalg.indexing import last_not_after
+
+if TYPE_CHECKING:
+    from jax import Array
 
 
 @checked_class
@@ -40,7 +43,7 @@ class Knots:
         last[0, 0, -1] = 1.0
         self._weights = np.concatenate([rows, last], axis=1)
 
-    def __call__(self, t: Any, values: Any) -> Any:
+    def __call__(self, t: float | Array, values: np.ndarray | Array) -> Array:
         """The curve at the time `t` [s]; `values` has a first axis for the times."""
         x = self.times
         k = last_not_after(x, t)

@@ -569,7 +569,7 @@ class Mechanism(System):
         return self.bodies.frame is PlanarFrame
 
 
-def _full_name(known: Mapping[str, Any], name: str) -> str:
+def _full_name(known: Mapping[str, Array], name: str) -> str:
     """The name of a parameter, where that of a user's function may be given by its own."""
     item, _, own = str(name).partition(".")
     full = f"{item}.parameters.{own}"

@@ -425,7 +425,7 @@ def _mass_matrix(bodies: ModalBodySet, q: Array) -> Array:
 
 
 @native(once=True)
-def _spread_states(bodies: ModalBodySet, q: Any, v: Any, a: Any) -> Any:
+def _spread_states(bodies: ModalBodySet, q: Array, v: Array, a: Any) -> Any:
     def at(x: Any) -> Any:
         q, v, a = x
         Q, V = bodies.spread(q, v)
@@ -434,7 +434,9 @@ def _spread_states(bodies: ModalBodySet, q: Any, v: Any, a: Any) -> Any:
     return jax.lax.map(at, (q, v, a))
 
 
-def spread_states(bodies: Any, q: Any, v: Any, a: Any = None) -> tuple[Any, Any, Any]:
+def spread_states(
+    bodies: Any, q: np.ndarray, v: np.ndarray, a: np.ndarray | None = None
+) -> tuple[Any, Any, Any]:
     """q, v and v' (times, ...) of all frames of a set of bodies, markers among them."""
     if not isinstance(bodies, ModalBodySet):
         return q, v, a

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import numpy as np
@@ -20,6 +20,9 @@ from .base import Array
 from .frames import PlanarFrame, as_plain, at_origins
 from .modal import AnyBodies
 from .situation import Loads, Present, Recorded, Situation
+
+if TYPE_CHECKING:
+    from .frames import Frame
 
 
 class Quantity(eqx.Module):
@@ -37,7 +40,7 @@ class Quantity(eqx.Module):
         """Whether it is known up to whole turns only, as an angle between spatial bodies."""
         return False
 
-    def at(self, bodies: AnyBodies, t: Any, q: Array, v: Array) -> Any:
+    def at(self, bodies: AnyBodies, t: float | Array, q: Array, v: Array) -> Any:
         """The number or array at one state; may be traced and differentiated."""
         found = self.value(Present(bodies, t, q, v))
         return found.array() if isinstance(found, Vec2 | Vec3) else found
@@ -94,7 +97,7 @@ class Output(Quantity):
     parameters: Any
     origins: Any  # of the bodies' coordinates; None where these are the centres of mass
 
-    def called(self, frames: Sequence[Any], t: Any) -> Any:
+    def called(self, frames: Sequence[PlanarFrame], t: Array) -> Array:
         """What the function returns at one state."""
         own = () if self.parameters is None else (self.parameters,)
         found = self.function(*at_origins(frames, self.origins), t, *own)
@@ -118,12 +121,12 @@ class Component(Quantity):
 # -- rules: of bodies ------------------------------------------------------------------------
 
 
-def place(a: Any, *, origin: Any) -> Any:
+def place(a: Frame | PlanarFrame, *, origin: Any) -> Any:
     """Where the origin of the body's coordinates is [m, world]."""
     return a.r if origin is None else a.point(origin)
 
 
-def speed(a: Any, *, origin: Any) -> Any:
+def speed(a: Frame | PlanarFrame, *, origin: Any) -> Any:
     """The velocity of that point [m/s, world]."""
     return a.v if origin is None else a.velocity(origin)
 
@@ -133,7 +136,7 @@ def heading(a: Any) -> Any:
     return a.angle
 
 
-def spin(a: Any) -> Any:
+def spin(a: Frame | PlanarFrame) -> Any:
     """The angular velocity [rad/s, world axes]."""
     return a.spin
 
@@ -146,14 +149,14 @@ def planar_turn(a: Any, b: Any, *, start: Any) -> Any:
     return b.angle - a.angle - start
 
 
-def turned(a: Any, b: Any, *, e1: Any, e2: Any, f1: Any) -> Any:
+def turned(a: Any, b: Any, *, e1: Vec3, e2: Vec3, f1: Vec3) -> Any:
     """The angle about e1 x e2 of body a that takes e1 to f1 of body b, between -pi and pi."""
     f = b.A @ f1
     y, x = (a.A @ e2).dot(f), (a.A @ e1).dot(f)
     return namespace(x, y).arctan2(y, x)
 
 
-def turn_rate(a: Any, b: Any, *, n: Any) -> Any:
+def turn_rate(a: Frame | PlanarFrame, b: Frame | PlanarFrame, *, n: Any) -> Any:
     """How fast b turns about the axis n of a; in the plane without an axis."""
     turning = b.spin - a.spin
     return turning if n is None else (a.A @ n).dot(turning)
@@ -170,7 +173,7 @@ def slide_rate(a: Any, b: Any, *, q: Any, u: Any) -> Any:
     return (a.A @ u).dot(b.velocity(q) - a.velocity(under))
 
 
-def length(a: Any, b: Any, *, p: Any, q: Any) -> Any:
+def length(a: Frame | PlanarFrame, b: Frame | PlanarFrame, *, p: Vec2, q: Vec2) -> Any:
     """The distance of the point q of b from the point p of a."""
     d = b.point(q) - a.point(p)
     square = d.dot(d)
@@ -178,12 +181,12 @@ def length(a: Any, b: Any, *, p: Any, q: Any) -> Any:
     return xp.where(none, 0.0, xp.sqrt(xp.where(none, 1.0, square)))
 
 
-def length_rate(a: Any, b: Any, *, p: Any, q: Any) -> Any:
+def length_rate(a: Frame | PlanarFrame, b: Frame | PlanarFrame, *, p: Vec2, q: Vec2) -> np.ndarray:
     """How fast that distance grows."""
     return _along(a, b, p, q).dot(b.velocity(q) - a.velocity(p))
 
 
-def _along(a: Any, b: Any, p: Any, q: Any) -> Any:
+def _along(a: Frame | PlanarFrame, b: Frame | PlanarFrame, p: Vec2, q: Vec2) -> Vec2:
     """The direction from p to q; zero where they meet."""
     size = length(a, b, p=p, q=q)
     return (b.point(q) - a.point(p)) / namespace(size).where(size == 0, 1.0, size)
@@ -192,14 +195,14 @@ def _along(a: Any, b: Any, p: Any, q: Any) -> Any:
 # -- rules: of forces ------------------------------------------------------------------------
 
 
-def push(frames: Any, loads: Loads, *, p: Any, q: Any) -> Any:
+def push(frames: Sequence[PlanarFrame], loads: Loads, *, p: Vec2, q: Vec2) -> np.ndarray | Array:
     """The force along the line from p of the first to q of the second body, which it pushes
     apart where positive."""
     a, b = frames
     return _along(a, b, p, q).dot(loads[1][0])
 
 
-def twist(frames: Any, loads: Loads, *, n: Any) -> Any:
+def twist(frames: Sequence[PlanarFrame], loads: Loads, *, n: Any) -> np.ndarray:
     """The torque about the axis n of the first body on the second; in the plane without axis."""
     a, b = frames
     torque = loads[1][1]
@@ -216,7 +219,7 @@ def force_on(frames: Any, loads: Loads) -> Any:
     return loads[-1][0]
 
 
-def torque_on(frames: Any, loads: Loads, *, q: Any) -> Any:
+def torque_on(frames: Any, loads: Loads, *, q: Array) -> Any:
     """The torque on the last body about its point q [world axes]."""
     frame, (force, torque) = frames[-1], loads[-1]
     arm = frame.A @ q
@@ -225,7 +228,7 @@ def torque_on(frames: Any, loads: Loads, *, q: Any) -> Any:
     return frame.A @ torque - arm.cross(force)
 
 
-def power(frames: Any, loads: Loads) -> Any:
+def power(frames: Sequence[PlanarFrame], loads: Loads) -> Any:
     """What the force gives to all its bodies each second [W]."""
     total = 0.0
     for frame, (force, torque) in zip(frames, loads, strict=True):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -28,6 +28,9 @@ from ..linalg import jacobian, lu, lu_solve
 from ..rotation import Vec2, Vec3
 from .elements import Element, Group, Indices, Scatter, components, take
 from .frames import PlanarFrame
+
+if TYPE_CHECKING:
+    from .base import ConstraintFactor, System
 
 Array = jax.Array
 
@@ -72,7 +75,7 @@ class SeeingGroup(eqx.Module):
     bodies: tuple[Indices, ...] = eqx.field(static=True)
 
     def wrenches(
-        self, frames: Any, t: Any, joints: Sequence[Group], parts: Sequence[Any]
+        self, frames: Any, t: Array, joints: Sequence[Group], parts: Sequence[Any]
     ) -> list[Array]:
         """For each node (dof, elements), from the frames of all bodies and the multipliers of
         each group of joints."""
@@ -86,7 +89,13 @@ class SeeingGroup(eqx.Module):
         return [jnp.stack(components(wrench, n)) for wrench in out]
 
     def _load(
-        self, k: int, own: Any, frames: Any, t: Any, joints: Sequence[Group], parts: Sequence[Array]
+        self,
+        k: int,
+        own: Any,
+        frames: Any,
+        t: Array,
+        joints: Sequence[Group],
+        parts: Sequence[Array],
     ) -> JointLoad:
         """The reaction of the joint in the k-th place of each element; zero for one that is not
         there."""
@@ -120,7 +129,7 @@ def seen_rows(groups: Sequence[SeeingGroup], joints: Sequence[Group]) -> Indices
 
 
 def accelerations(
-    system: Any, factor: Any, q: Array, v: Array, t: Array, gamma: Array
+    system: Any, factor: ConstraintFactor, q: Array, v: Array, t: Array, gamma: Array
 ) -> tuple[Array, Array]:
     """(v', lam) of M v' + G^T lam = f + r(lam) and G v' = gamma, with a factor of its matrix."""
     force = system.force(q, v, t)
@@ -187,7 +196,7 @@ def unsolved(system: Any) -> tuple[str, str]:
     )
 
 
-def refuse_reaction_forces(owner: str, system: Any) -> None:
+def refuse_reaction_forces(owner: str, system: System) -> None:
     """Refuse a system with forces that depend on reactions, by their names."""
     if system.has_reaction_forces:
         raise ValueError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +13,9 @@ from .beam import BeamElement
 from .cable import CableElement
 from .elements import Element, Force, Group
 from .mechanism import Mechanism
+
+if TYPE_CHECKING:
+    from jax import Array
 
 GRAVITY = "gravity"
 _ON = " on "  # parts of one load are named after what they act on: "wind on beam[3]"
@@ -24,7 +27,7 @@ class ScaledForce(Force):
     element: Any
     factor: Any
 
-    def wrenches(self, *frames: Any, t: Any) -> Sequence[tuple[Any, Any]]:
+    def wrenches(self, *frames: Any, t: Array) -> Sequence[tuple[Any, Any]]:
         """What the element applies, multiplied."""
         found = self.element.wrenches(*frames, t=t)
         return [(force * self.factor, torque * self.factor) for force, torque in found]

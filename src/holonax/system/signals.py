@@ -12,7 +12,7 @@ import abc
 import functools
 import types
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -21,6 +21,9 @@ from .._arguments import choice
 from .._messages import shown
 from .._numbers import number, real
 from ..linalg.indexing import last_not_after
+
+if TYPE_CHECKING:
+    from jax import Array
 
 
 class Signal(abc.ABC):
@@ -41,7 +44,7 @@ class Signal(abc.ABC):
         and then act between two of them."""
         return True
 
-    def __call__(self, t: Any, *_: Any) -> Any:
+    def __call__(self, t: Array, *_: Any) -> Array:
         """The value at `t`; whatever else the function of an actuator is given is not used."""
         return self.value(t)
 

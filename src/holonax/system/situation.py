@@ -9,7 +9,7 @@ import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -19,6 +19,11 @@ from ..rotation import Vec2, Vec3
 from .base import Array
 from .frames import PlanarFrame
 from .modal import AnyBodies, ModalBodySet, spread_states
+
+if TYPE_CHECKING:
+    from ..compiler.native import Native
+    from .frames import Frame
+    from .quantities import Output
 
 _MANY = 64  # states in one call of a program
 
@@ -59,7 +64,7 @@ class Present(Situation):
             raise KeyError(_seeing(force))
         return _loads(self.bodies, force, self._frames, self.t)
 
-    def called(self, output: Any) -> Any:
+    def called(self, output: Output) -> Array:
         frames = [self.frame(i) for i in output.nodes]
         return output.called(frames, self.t)
 
@@ -107,10 +112,10 @@ class Recorded(Situation):
             return self._every_seeing[force]
         return self._every_load[force]
 
-    def called(self, output: Any) -> Any:
+    def called(self, output: Output) -> Any:
         return self._over_times(_output, self.bodies, output)
 
-    def _over_times(self, program: Any, *given: Any, more: Sequence[np.ndarray] = ()) -> Any:
+    def _over_times(self, program: Native, *given: Any, more: Sequence[np.ndarray] = ()) -> Any:
         parts = []
         for k in range(0, self.t.size, _MANY):
             states = [x[k : k + _MANY] for x in (self.t, self.q, self.v, *more)]
@@ -121,7 +126,7 @@ class Recorded(Situation):
         return jax.tree.map(lambda *x: np.concatenate(x), *parts)
 
 
-def _loads(bodies: AnyBodies, force: str, frames: Any, t: Any) -> Loads:
+def _loads(bodies: AnyBodies, force: str, frames: Frame | PlanarFrame, t: float | Array) -> Loads:
     """The loads of one force, summed over the elements it is made of."""
     out: Loads = []
     vec = Vec2 if bodies.frame is PlanarFrame else Vec3
@@ -134,7 +139,7 @@ def _loads(bodies: AnyBodies, force: str, frames: Any, t: Any) -> Loads:
     return out
 
 
-def _sum_of(group: Any, name: str, wrench: Any, vec: Any) -> tuple[Any, Any]:
+def _sum_of(group: Any, name: str, wrench: Any, vec: type) -> tuple[Any, Any]:
     at = [i for i, x in enumerate(group.names) if x == name]
     parts = [sum(component[i] for i in at) for component in wrench]
     d = 2 if vec is Vec2 else 3
@@ -142,8 +147,10 @@ def _sum_of(group: Any, name: str, wrench: Any, vec: Any) -> tuple[Any, Any]:
 
 
 @native(once=True, static=(1,))
-def _all_loads(bodies: AnyBodies, names: tuple[str, ...], t: Any, q: Any, v: Any) -> list[Loads]:
-    def at(x: Any) -> list[Loads]:
+def _all_loads(
+    bodies: AnyBodies, names: tuple[str, ...], t: Array, q: Array, v: Array
+) -> list[Loads]:
+    def at(x: tuple[Array, Array, Array]) -> list[Loads]:
         t, q, v = x
         frames = bodies.frames(q, v)
         return [_loads(bodies, name, frames, t) for name in names]
@@ -160,7 +167,7 @@ def _seeing(force: str) -> str:
 
 @native(once=True, static=(1,))
 def _seeing_loads(
-    bodies: AnyBodies, names: tuple[str, ...], t: Any, q: Any, v: Any, lam: Any
+    bodies: AnyBodies, names: tuple[str, ...], t: Array, q: Array, v: Array, lam: Array
 ) -> list[Loads]:
     vec = Vec2 if bodies.frame is PlanarFrame else Vec3
 
@@ -181,5 +188,5 @@ def _seeing_loads(
 
 
 @native(once=True)
-def _output(bodies: AnyBodies, output: Any, t: Any, q: Any, v: Any) -> Any:
+def _output(bodies: AnyBodies, output: Output, t: Array, q: Array, v: Array) -> Array:
     return jax.lax.map(lambda x: Present(bodies, *x).called(output), (t, q, v))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +13,9 @@ import numpy as np
 from ..rotation import Axes3, Vec3
 from .elements import Force, Group, Indices
 from .mechanism import Mechanism
+
+if TYPE_CHECKING:
+    from jax import Array
 
 
 class SpinLoad(Force):
@@ -30,7 +33,7 @@ class SpinLoad(Force):
     grip: Any
     rest: Axes3
 
-    def wrenches(self, a: Any, *, t: Any) -> Sequence[tuple[Any, Any]]:
+    def wrenches(self, a: Any, *, t: Array) -> Sequence[tuple[Any, Any]]:
         """Of each body."""
         arm = a.r - self.at
         force = (arm - self.axis * arm.dot(self.axis)) * (self.mass * self.speed * self.speed)

@@ -55,7 +55,7 @@ class TangentPlan(eqx.Module):
 
     @staticmethod
     def of(
-        joints: Sequence[Group], forces: Sequence[Group], plan: BlockPlan, frame: Any, mass: Any
+        joints: Sequence[Group], forces: Sequence[Group], plan: BlockPlan, frame: type, mass: Any
     ) -> TangentPlan:
         """Plan for the bodies of one kind with all of their joints and forces."""
         couplings = tuple(
@@ -85,7 +85,7 @@ class TangentPlan(eqx.Module):
         )
 
 
-def _coupled_nodes(group: Group, frame: Any) -> list[tuple[int, int]]:
+def _coupled_nodes(group: Group, frame: type) -> list[tuple[int, int]]:
     """Pairs of different nodes of a group where one's force depends on the other's motion."""
     nodes = moving_nodes(group)
     if len(nodes) < 2:
@@ -99,7 +99,7 @@ def _coupled_nodes(group: Group, frame: Any) -> list[tuple[int, int]]:
     ]
 
 
-def _is_split(group: Group, frame: Any) -> bool:
+def _is_split(group: Group, frame: type) -> bool:
     """Whether forces do not depend on where a body is and how fast, and torques alone on how it is
     turned."""
     d = 2 if frame is PlanarFrame else 3

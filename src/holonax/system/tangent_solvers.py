@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -29,6 +29,9 @@ from .tangent_blocks import (
     times,
 )
 
+if TYPE_CHECKING:
+    from .assembly import BodySet
+
 
 class Rows(NamedTuple):
     """The constraint rows of all joints, those of lam and, at both levels, those of mu below them.
@@ -41,7 +44,7 @@ class Rows(NamedTuple):
     filler: np.ndarray
 
     @staticmethod
-    def of(bodies: Any, level: Level) -> Rows:
+    def of(bodies: BodySet, level: Level) -> Rows:
         """Of the joints of these bodies."""
         plan, groups = bodies.plans["all"], bodies.groups("all")
         filler = plan.filler(groups)

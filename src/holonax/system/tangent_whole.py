@@ -29,7 +29,7 @@ def whole_elimination(
     forces: Sequence[Group],
     couplings: Sequence[Coupling],
     plan: BlockPlan,
-    frame: Any,
+    frame: type,
     n: int,
 ) -> tuple[Any, Any, Any]:
     """The elimination of bodies and joints on one graph, and where their blocks go.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -16,6 +16,13 @@ import numpy as np
 
 from .elements import Force, Group, Indices
 from .signals import Signal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jax.extend import core as jax_core
+
+    from .frames import Frame, PlanarFrame
 
 _known: dict[Any, bool] = {}
 _PACKAGE = __name__.partition(".")[0]
@@ -30,7 +37,7 @@ def depends(function: Callable[..., Any], arguments: tuple[Any, ...], leaf: int)
     return any(_reached(closed.jaxpr, [k == leaf for k in range(len(closed.jaxpr.invars))]))
 
 
-def _reached(jaxpr: Any, given: list[bool]) -> list[bool]:
+def _reached(jaxpr: jax_core.Jaxpr, given: list[bool]) -> list[bool]:
     """Which results of a program are computed from the marked ones of its arguments."""
     marked = {v for v, mark in zip(jaxpr.invars, given, strict=True) if mark}
 
@@ -68,7 +75,7 @@ def _is_ours(function: Any) -> bool:
     return (getattr(function, "__module__", None) or "").partition(".")[0] == _PACKAGE
 
 
-def is_timed(group: Group, frame: Any) -> bool:
+def is_timed(group: Group, frame: type) -> bool:
     """Whether the elements of a group depend on the time explicitly."""
     functions = list(functions_of(group.element))
     if not functions:
@@ -79,7 +86,7 @@ def is_timed(group: Group, frame: Any) -> bool:
     key = (jax.tree.structure(one), shapes, frame, len(group.nodes))
     if key not in _known:
 
-        def value(element: Any, frames: Any, t: Any) -> Any:
+        def value(element: Any, frames: Sequence[Frame | PlanarFrame], t: Any) -> Any:
             single = Group(element, (Indices.of([0]),) * len(group.nodes), ("",), group.rows)
             force = isinstance(element, Force)
             return single.wrenches(frames, t) if force else single.residual(frames, t)
@@ -90,7 +97,7 @@ def is_timed(group: Group, frame: Any) -> bool:
     return _known[key]
 
 
-def is_unannounced(group: Group, frame: Any) -> bool:
+def is_unannounced(group: Group, frame: type) -> bool:
     """Whether a group depends on the time by functions that do not say where they have breaks."""
     functions = functions_of(group.element)
     plain = [f for f in functions if not (isinstance(f, Signal) and f.announced)]

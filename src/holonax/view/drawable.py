@@ -9,7 +9,7 @@ from ..result.result import Result
 from ..result.saved import SavedResult
 
 
-def check_drawn(owner: str, result: Any, title: Any) -> None:
+def check_drawn(owner: str, result: Result, title: Any) -> None:
     """Refuse what is not the result of a run, and a title that is not a text."""
     if not isinstance(result, Result | SavedResult):
         raise TypeError(

@@ -63,7 +63,9 @@ class Panel:
     logarithmic: bool = False
 
 
-def named_panels(owner: str, result: Result, names: Any) -> list[Panel]:
+def named_panels(
+    owner: str, result: Result, names: tuple[str, str, str, str] | Sequence[str]
+) -> list[Panel]:
     """The named quantities, a panel for each unit."""
     names = names_given(owner, "signals", names)
     if not names:

@@ -96,7 +96,7 @@ def _draw_planar(axes: Any, skeleton: Skeleton, trace_colours: Sequence[str]) ->
         axes.add_collection(artist, autolim=False)
         return artist
 
-    def lines(names: list[Any], widths: Any, zorder: float) -> Any:
+    def lines(names: list[str | None], widths: float | Sequence[float], zorder: float) -> Any:
         artist = collections.LineCollection(
             [],
             colors=[colours[x] for x in names],

@@ -140,18 +140,18 @@ class Bodies:
             size = max((float(np.max(np.ptp(x, axis=0))) for x in ways if x.size), default=0.0)
         return max(size, 1e-6)
 
-    def path(self, name: str, local: Any) -> np.ndarray:
+    def path(self, name: str, local: np.ndarray) -> np.ndarray:
         """World positions (states, dimension) of a point of a body or of the ground."""
         point = np.asarray(local, dtype=float)
         if name == "ground":
             return np.tile(point, (self.count, 1))
         return self.motions[name].point(point)
 
-    def turned(self, name: str, local: Any) -> np.ndarray:
+    def turned(self, name: str, local: np.ndarray) -> np.ndarray:
         """World directions (states, dimension) of a vector of a body or of the ground."""
         return self.path(name, local) - self.path(name, np.zeros(self.dimension))
 
-    def attach(self, name: str, local: Any) -> np.ndarray:
+    def attach(self, name: str, local: np.ndarray) -> np.ndarray:
         """`path`, of a point that the body's picture will pass through."""
         if name != "ground":
             found, point = self.attached.setdefault(name, []), np.asarray(local, dtype=float)
@@ -336,7 +336,7 @@ def _joints(
     return np.concatenate(rods, axis=1), np.concatenate(pins, axis=1), np.concatenate(fixed)
 
 
-def _traced(bodies: Bodies, trace: Any) -> np.ndarray:
+def _traced(bodies: Bodies, trace: tuple[str, tuple[float, float]]) -> np.ndarray:
     try:
         name, local = trace
     except Exception:

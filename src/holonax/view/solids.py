@@ -117,7 +117,7 @@ def _faces(shape: Any, thickness: float) -> np.ndarray:
     return parts[:, :, back]
 
 
-def _box(size: Any) -> np.ndarray:
+def _box(size: np.ndarray) -> np.ndarray:
     a, b, c = 0.5 * np.asarray(size, dtype=float)
     square = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]], float)
     out = []

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from .._optional import require
 from ..system.inventory import Connection
 from .solids import circle
+
+if TYPE_CHECKING:
+    from .skeleton import Bodies
 
 Style = Literal["spring", "damper", "rail", "axis", "outline", "fill"]
 
@@ -52,7 +55,7 @@ class Mark:
         return replace(self, points=self.points[index])
 
 
-def of(part: Connection, bodies: Any) -> Iterator[Mark]:
+def of(part: Connection, bodies: Bodies) -> Iterator[Mark]:
     """The symbol of a joint or force."""
     draw = _SYMBOLS.get(part.type)
     if draw is not None:
@@ -93,7 +96,7 @@ class _Line:
         return out if self.beyond is None else out + z[..., None] * self.beyond[:, None]
 
 
-def _spring_damper(part: Connection, bodies: Any) -> Iterator[Mark]:
+def _spring_damper(part: Connection, bodies: Bodies) -> Iterator[Mark]:
     a, b = bodies.path(part.bodies[0], part.point_a), bodies.path(part.bodies[1], part.point)
     line, said = _Line.between(a, b), part.said
     width = 0.022 * bodies.size
@@ -164,7 +167,7 @@ def _telescope(part: Connection, bodies: Any) -> Iterator[Mark]:
 # -- along an axis of the first body ---------------------------------------------------------
 
 
-def _rail(part: Connection, bodies: Any) -> Iterator[Mark]:
+def _rail(part: Connection, bodies: Bodies) -> Iterator[Mark]:
     """The line that the second body slides along, as far as it does, and a block for a body that
     has no shape."""
     planar = bodies.dimension == 2
@@ -225,7 +228,7 @@ def _slot(part: Connection, bodies: Any) -> Iterator[Mark]:
     yield Mark(line.points(line.length[:, None] * far + x, y), "outline", rail.body, closed=True)
 
 
-def _axle(part: Connection, bodies: Any) -> Iterator[Mark]:
+def _axle(part: Connection, bodies: Bodies) -> Iterator[Mark]:
     """The axis of a hinge in space."""
     if bodies.dimension == 2:
         return

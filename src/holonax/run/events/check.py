@@ -14,7 +14,7 @@ from ...system.base import Array, System
 from .event import Event, Impact
 
 
-def as_events(owner: str, events: Any) -> tuple[Any, ...]:
+def as_events(owner: str, events: Any) -> tuple[Event, ...]:
     """One event, or several, as a tuple."""
     if isinstance(events, Event):
         return (events,)

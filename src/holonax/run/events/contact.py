@@ -264,6 +264,6 @@ class Contacts:
         return stays
 
 
-def moved(system: System, t: float, q: Any, v: Any, step: np.ndarray) -> np.ndarray:
+def moved(system: System, t: float, q: np.ndarray, v: np.ndarray, step: np.ndarray) -> np.ndarray:
     """The configuration after an increment."""
     return np.asarray(evaluated(system, t, q, v, step=step).q)

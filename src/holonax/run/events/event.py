@@ -100,7 +100,7 @@ class Event(eqx.Module):
         bodies: Sequence[str] | str | None = None,
         direction: Direction = "both",
         terminal: bool = False,
-        change: Any = None,
+        change: Impact | None = None,
         engage: Sequence[str] | str = (),
         release: Sequence[str] | str = (),
         level: float | None = None,

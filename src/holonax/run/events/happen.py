@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,9 @@ from ...system.held import HeldSystem
 from ..status import Failure
 from .contact import Contacts, View, moved, view
 from .event import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _EPS = float(np.finfo(float).eps)
 _DEEP = 10.0  # how far beyond its slack a gap is on the wrong side
@@ -86,7 +89,15 @@ def _switched(systems: dict[Any, Any], system: Any, event: Event, t: float, q: A
     return systems[new.released]
 
 
-def _held(systems: dict[Any, Any], base: Any, gaps: Any, sides: Any, t: Any, q: Any, v: Any) -> Any:
+def _held(
+    systems: dict[Any, Any],
+    base: Any,
+    gaps: Sequence[Event],
+    sides: Sequence[int],
+    t: np.ndarray,
+    q: np.ndarray,
+    v: np.ndarray,
+) -> HeldSystem:
     """The system with these contacts closed; the same object each time."""
     key = ("contacts", getattr(base, "released", ()), tuple(g.name for g in gaps), tuple(sides))
     known = systems.get(key)
@@ -98,7 +109,7 @@ def _held(systems: dict[Any, Any], base: Any, gaps: Any, sides: Any, t: Any, q: 
 class _Instant:
     """The state at the time of events, and what becomes of it."""
 
-    def __init__(self, events: tuple[Event, ...], system: Any, t: float, q: Any, v: Any):
+    def __init__(self, events: tuple[Event, ...], system: Any, t: float, q: Any, v: np.ndarray):
         self.events, self.system, self.t, self.q, self.v = events, system, t, q, v
         self.base, self.before = _base(system), held_by(system)
         self.occurrences: list[Occurrence] = []
@@ -117,7 +128,7 @@ class _Instant:
         if np.all(np.isfinite(q)) and np.all(np.isfinite(v)):
             self.q, self.v = q, v
 
-    def record(self, event: Event, q: Any, v: Any, what: str) -> None:
+    def record(self, event: Event, q: np.ndarray, v: np.ndarray, what: str) -> None:
         old, new = (np.array(q), np.array(v)), (np.array(self.q), np.array(self.v))
         self.occurrences.append(Occurrence(event.name, self.t, *old, *new, what))
         if event.terminal and what != "release" and not self.terminal:
@@ -141,10 +152,10 @@ class _Instant:
 def happen(
     events: tuple[Event, ...],
     which: np.ndarray,
-    system: Any,
+    system: System,
     t: float,
-    q: Any,
-    v: Any,
+    q: np.ndarray,
+    v: np.ndarray,
     sides: np.ndarray | None,
     systems: dict[Any, Any],
     tolerance: float,
@@ -270,7 +281,9 @@ def _open_before(
     return np.array([closed.get(e.name, s) for e, s in zip(events, sides[0], strict=True)])
 
 
-def _open_sides(gaps: list[Event], seen: View, at: Any, before: np.ndarray | None) -> np.ndarray:
+def _open_sides(
+    gaps: list[Event], seen: View, at: np.ndarray, before: np.ndarray | None
+) -> np.ndarray:
     """The sign that each gap has while it is open; of those that count both ways, the one it has,
     or had."""
     now = np.sign(seen.values[at])
@@ -281,7 +294,7 @@ def _open_sides(gaps: list[Event], seen: View, at: Any, before: np.ndarray | Non
 
 
 def _hold(
-    now: _Instant, gaps: list[Event], sides: Any, stays: np.ndarray, systems: dict[Any, Any]
+    now: _Instant, gaps: list[Event], sides: np.ndarray, stays: np.ndarray, systems: dict[Any, Any]
 ) -> None:
     """The system with the contacts closed that stay so, and the state on its constraints."""
     now.system = now.base
@@ -294,7 +307,12 @@ def _hold(
 
 
 def _record(
-    now: _Instant, gaps: list[Event], q: Any, v: Any, struck: np.ndarray, stays: np.ndarray
+    now: _Instant,
+    gaps: list[Event],
+    q: np.ndarray,
+    v: np.ndarray,
+    struck: np.ndarray,
+    stays: np.ndarray,
 ) -> None:
     """What contacts have done, as occurrences."""
     for event, hit, here in zip(gaps, struck, stays, strict=True):
@@ -331,10 +349,12 @@ _ROWS = 64  # states looked at in one call
 
 
 @native(once=True)
-def _gaps(events: tuple[Event, ...], system: System, t: Any, q: Any, v: Any) -> tuple[Any, Any]:
+def _gaps(
+    events: tuple[Event, ...], system: System, t: Array, q: Array, v: Array
+) -> tuple[Array, Array]:
     """The gaps at many states, and the sizes of their gradients."""
 
-    def one(state: Any) -> tuple[Any, Any]:
+    def one(state: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         t, q, v = state
         gaps = lambda step: jnp.stack(  # noqa: E731
             [e.value(system, t, system.retract(q, step), v) for e in events]
@@ -346,7 +366,12 @@ def _gaps(events: tuple[Event, ...], system: System, t: Any, q: Any, v: Any) -> 
 
 
 def wrong_side(
-    events: tuple[Event, ...], system: System, t: Any, q: Any, v: Any, tolerance: Any
+    events: tuple[Event, ...],
+    system: System,
+    t: np.ndarray,
+    q: np.ndarray,
+    v: np.ndarray,
+    tolerance: tuple[float, float],
 ) -> Wrong | None:
     """The first contact that is open and on its wrong side at some saved state, if any.
 

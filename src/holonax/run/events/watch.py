@@ -102,7 +102,7 @@ class Watch(eqx.Module):
     def _wanted(self) -> Array:
         return jnp.asarray([e.sign for e in self.events])
 
-    def first(self, context: StepContext, t: Array, y: Any) -> WatchState:
+    def first(self, context: StepContext, t: Array, y: tuple[Array, Array]) -> WatchState:
         """At the beginning of a loop."""
         signs, bands = self.sides
         values = observed(self.events, context.system, t, y[0], y[1]) + signs * bands
@@ -114,9 +114,9 @@ class Watch(eqx.Module):
         self,
         context: StepContext,
         t0: Array,
-        y0: Any,
+        y0: tuple[Array, Array],
         t1: Array,
-        y1: Any,
+        y1: tuple[Array, Array],
         keep: Array,
         state: WatchState,
     ) -> Seen:
@@ -193,9 +193,9 @@ class Watch(eqx.Module):
         self,
         context: StepContext,
         t0: Array,
-        y0: Any,
+        y0: tuple[Array, Array],
         t1: Array,
-        y1: Any,
+        y1: tuple[Array, Array],
         a: Array,
         wanted: Array,
         state: WatchState,
@@ -232,7 +232,7 @@ class Watch(eqx.Module):
         return _search(look, count, state.low, rates, state.signs, self._wanted)
 
 
-def _acceleration(context: StepContext, t: Array, y: Any) -> Array:
+def _acceleration(context: StepContext, t: Array, y: tuple[Array, Array]) -> Array:
     """Of which only the points between steps are made."""
     a = context.system.accelerations(y[0], y[1], t)[0]
     return jnp.where(jnp.isfinite(a), a, 0.0)
@@ -242,7 +242,7 @@ def _survey(look: Any, wanted: Array, start: Array) -> tuple[Array, Array]:
     """How many points it takes to see all that the functions do in a step, 0 if none of them can
     reach zero; and their rates at its beginning, where their values are `start`."""
 
-    def one(j: Array, x: Any) -> Any:
+    def one(j: Array, x: tuple[Array, ...]) -> Any:
         first, rate, size, least, before = x
         values, rates = look(j / _SURVEY)
         moved = _SURVEY * jnp.abs(values - before)
