@@ -1,5 +1,5 @@
-"""The pictures of paths and of blades on the page on flexible bodies, docs/images/paths.png and
-docs/images/campbell.png: python docs/flexible_paths.py"""
+"""The pictures of paths and of rotors on the page on flexible bodies, docs/images/paths.png,
+campbell.png and whirl.png: python docs/flexible_paths.py"""
 
 from pathlib import Path
 
@@ -72,9 +72,24 @@ def blade():
     figure.savefig(IMAGES / "campbell.png", dpi=100)
 
 
+def shaft():
+    """A round shaft between hinges, with much rotary inertia for its mass."""
+    section = hx.Section(
+        EA=1e5, GA=(1e5, 1e5), GJ=50.0, EI=(1.0, 1.0), mass=1.0, inertia=(0.02, 0.01, 0.01)
+    )
+    model = hx.Model(gravity=(0, 0, 0))
+    model.beam("shaft", (0, 0, 0), (1, 0, 0), section=section, elements=8)
+    model.spherical("near", "ground", "shaft.start", at=(0, 0, 0))
+    model.point_on_line("far", "ground", "shaft.end", at=(1, 0, 0), axis=(1, 0, 0))
+    found = hx.campbell(*model.build(), np.linspace(0.0, 40.0, 9), axis=(1, 0, 0), modes=4)
+    figure = found.plot(orders=(1,), title="A round shaft whirls forward and backward")
+    figure.savefig(IMAGES / "whirl.png", dpi=100)
+
+
 if __name__ == "__main__":
     figure, panels = plt.subplots(1, 3, figsize=(10.5, 3.4), layout="constrained")
     truss(panels[0])
     arch(*panels[1:])
     figure.savefig(IMAGES / "paths.png", dpi=100)
     blade()
+    shaft()

@@ -165,3 +165,23 @@ def test_what_nothing_holds_is_named():
     model.force("push", "cart", force=(1.0, 0))
     with pytest.raises(ValueError, match=r"nothing holds cart against push.*resists"):
         model.buckling("push")
+
+
+@pytest.mark.slow
+def test_loads_of_a_body_with_modes_have_a_path():
+    """A bar with one mode, of stiffness 50 N/m at its tip; its frame is held."""
+    modes = hx.BodyModes(
+        [[0.0, 0.0], [0.5, 0.0], [1.0, 0.0]],
+        [1.0, 1.0, 1.0],
+        [[[0.0], [0.0]], [[0.0], [0.0]], [[0.0], [1.0]]],
+        stiffness=[[50.0]],
+        markers={"root": 0, "tip": 2},
+    )
+    model = hx.Model(gravity=(0, 0))
+    model.planar_modal_body("bar", modes)
+    model.fixed("clamp", "ground", "bar.root")
+    model.force("load", "bar.tip", force=(0, 1.0))
+    path = model.equilibrium_path("load", until=5.0)
+    assert path.success
+    assert_allclose(path["bar.tip"].position[-1, 1], 5.0 / 50.0, rtol=1e-9)
+    assert model.buckling("load").critical == np.inf

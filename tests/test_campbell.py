@@ -60,6 +60,31 @@ def test_a_spinning_blade_stiffens_as_published():
 
 
 @pytest.mark.slow
+def test_a_round_shaft_whirls_forward_and_backward_as_rayleigh_has_it():
+    """Between hinges, with the rotary inertia J of its sections about their diameters and 2 J
+    about the axis: (m + J k^2) w^2 - 2 J k^2 speed w - EI k^4 = 0, k = pi, 2 pi; the roots of
+    either sign are the two senses of whirling."""
+    J, k, speeds = 0.01, np.pi * np.arange(1, 3), np.array([0.0, 10.0, 20.0])
+    section = hx.Section(
+        EA=1e5, GA=(1e5, 1e5), GJ=50.0, EI=(1.0, 1.0), mass=1.0, inertia=(2 * J, J, J)
+    )
+    found = []
+    for elements in (8, 16):
+        model = hx.Model(gravity=(0, 0, 0))
+        model.beam("shaft", (0, 0, 0), (1, 0, 0), section=section, elements=elements)
+        model.spherical("near", "ground", "shaft.start", at=(0, 0, 0))
+        model.point_on_line("far", "ground", "shaft.end", at=(1, 0, 0), axis=(1, 0, 0))
+        seen = hx.campbell(*model.build(), speeds, axis=(1, 0, 0), modes=4)
+        assert not seen.turning.any() and not seen.unstable.any()
+        found.append(np.sort(seen.frequency))
+    mass, gyro = 1 + J * k**2, J * k**2 * speeds[:, None]
+    root = np.sqrt(gyro**2 + mass * k**4)
+    exact = np.sort(np.concatenate([(root - gyro) / mass, (root + gyro) / mass], axis=1))
+    np.testing.assert_allclose(found[1], exact, rtol=6e-3)
+    np.testing.assert_allclose((4 * found[1] - found[0]) / 3, exact, rtol=6e-4)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("order", "elements", "error"), [(1, 24, 6e-3), (2, 8, 6e-3), (3, 6, 6e-3)]
 )

@@ -26,7 +26,7 @@ METHODS = {
 MOST = {
     "slider_crank": {
         "build": {"_several": 6400},
-        "run": {"begin": 600, "advance": 1700},
+        "run": {"begin": 600, "advance": 1750},
         "at": {"_between": 8200},
         "equal steps": {"begin": 60, "advance": 1700},
     },

@@ -294,21 +294,28 @@ def reduced(
     out = Stored(low.a.new_buffer(first.kind, max(math.prod(shape), 1)), tuple(shape))
     kept = [d for d in range(len(x.shape)) if d not in axes]
 
+    def entries(index: list[Node], inner: list[Node]) -> Node:
+        """Those along the short axes, put together."""
+        full: list[Node] = [b.index(0)] * len(x.shape)
+        for d, i in (*zip(kept, index, strict=True), *zip(long, inner, strict=True)):
+            full[d] = i
+        found = []
+        for place in np.ndindex(*(x.shape[d] for d in short)):
+            for d, k in zip(short, place, strict=True):
+                full[d] = b.index(k)
+            found.append(low.a.entry(x, list(full)))
+        return reduce(combine, found)
+
     def one(index: list[Node]) -> None:
         at = flat_index(b, index, shape)
+        if not long and 0 not in x.shape:
+            b.store(out.buffer, at, entries(index, []))
+            return
         b.store(out.buffer, at, first)
 
         def term(inner: list[Node]) -> None:
-            full: list[Node] = [b.index(0)] * len(x.shape)
-            for d, i in (*zip(kept, index, strict=True), *zip(long, inner, strict=True)):
-                full[d] = i
-            entries = []
-            for place in np.ndindex(*(x.shape[d] for d in short)):
-                for d, k in zip(short, place, strict=True):
-                    full[d] = b.index(k)
-                entries.append(low.a.entry(x, list(full)))
-            total = reduce(combine, entries)
-            b.store(out.buffer, at, combine(b.load(out.buffer, at), total))
+            value = entries(index, inner)
+            b.store(out.buffer, at, combine(b.load(out.buffer, at), value))
 
         if 0 not in x.shape:
             low.a.for_each([x.shape[d] for d in long], term)

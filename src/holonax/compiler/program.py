@@ -14,11 +14,11 @@ from .executable import Layout
 from .fusion import fuse
 from .lanes import LaneEmitter
 from .llvm import Emitter
-from .loops import LoopEmitter
 from .lowering import MOST
 from .lowering import Lowering as Lowering
 from .machine import object_code as object_code
 from .operations import Block, Buffer, Node, Unsupported, kind_of
+from .strip_writer import StripEmitter
 from .threads import ThreadEmitter
 
 SHORT = 4000  # operations up to which a program is
@@ -48,7 +48,7 @@ def written(closed: Any) -> tuple[str, Layout]:
     made = lowered(closed, Lowering(in_loops=True) if wide else low)
     sizes = len(made.inputs), len(made.outputs)
     emitter = (
-        LoopEmitter(made.main, made.buffers, *sizes) if wide else Emitter(made.buffers, *sizes)
+        StripEmitter(made.main, made.buffers, *sizes) if wide else Emitter(made.buffers, *sizes)
     )
     emitter.block(made.main)
     text, rows = emitter.text(), bool(low.rows.widths)

@@ -21,9 +21,9 @@ from .llvm import STATEMENTS
 from .operations import Block, Buffer, For, Node, blocks_in, touched
 from .totals import totals
 
-LENGTH = 192  # entries of a strip at most,
-SHORTEST = 96  # and at least
-LONG = 4  # strips from which on loops are done in these
+LENGTH = 384  # entries of a strip at most,
+SHORTEST = 192  # and at least
+LONG = 2  # strips from which on loops are done in these
 NEAR = 2  # entries by which the arrays of bodies and of joints may differ
 MOST_PARTS = 64  # of an array
 FURTHEST = 48  # entries that a loop may lag behind
@@ -37,7 +37,7 @@ class Access(NamedTuple):
     writes: bool
 
 
-class Part:
+class StripPart:
     """One statement of a group: a loop over `times` times `count` entries, which lags by `lag`."""
 
     def __init__(self, node: Node, times: int, count: int):
@@ -56,12 +56,12 @@ class Part:
 
 
 class Local(NamedTuple):
-    """A buffer with room for one strip: `parts` of `count` entries, which have `room` entries
+    """A buffer with room for one strip: `parts` of so many `entries`, which have room for `room`
     each; the first is the one at `low` from the beginning of the strip. `kept` are moved on to the
     next strip."""
 
     parts: int
-    count: int
+    entries: int
     room: int
     low: int
     kept: int
@@ -70,7 +70,7 @@ class Local(NamedTuple):
 class Strips:
     """A group of loops: `rounds` strips of `length` entries."""
 
-    def __init__(self, parts: list[Part], length: int):
+    def __init__(self, parts: list[StripPart], length: int):
         self.parts, self.length = parts, length
         self.block = Block()
         self.block.code = [x.node for x in parts]
@@ -87,17 +87,17 @@ class _Group:
     """Statements that can be done strip by strip, as far as they are known."""
 
     def __init__(self) -> None:
-        self.parts: list[Part] = []
+        self.parts: list[StripPart] = []
         self.reads: set[Buffer] = set()
         self.writes: set[Buffer] = set()
         self._elsewhere: set[Buffer] = set()
-        self._accesses: dict[Buffer, list[tuple[Access, Part]]] = {}
+        self._accesses: dict[Buffer, list[tuple[Access, StripPart]]] = {}
 
     def meets(self, reads: set[Buffer], writes: set[Buffer]) -> bool:
         """Whether something that reads and writes has to be done after this."""
         return bool(self.writes & (reads | writes) or self.reads & writes)
 
-    def add(self, part: Part, lanes: int) -> bool:
+    def add(self, part: StripPart, lanes: int) -> bool:
         """Take one more, if it can be."""
         own = list(part.expanded())
         reads = part.reads | part.alone | {x.buffer for x in own if not x.writes}
@@ -196,7 +196,7 @@ class _Maker:
         close()
         block.code[:] = out
 
-    def _joined(self, parts: list[Part]) -> list[Node]:
+    def _joined(self, parts: list[StripPart]) -> list[Node]:
         """Statements that do a group."""
         length = self._length(parts) if len(parts) > 1 else None
         if length is None:
@@ -204,7 +204,7 @@ class _Maker:
         self.made.append(Strips(parts, length))
         return [Node("strips", "", (), self.made[-1])]
 
-    def _length(self, parts: list[Part]) -> int | None:
+    def _length(self, parts: list[StripPart]) -> int | None:
         """Entries of a strip: such that no loop ends with less than a vector."""
         for length in range(LENGTH, SHORTEST - 1, -self._lanes):
             ends = ((x.count + x.lag) % length for x in parts)
@@ -212,20 +212,20 @@ class _Maker:
                 return length
         return None
 
-    def _part(self, node: Node, usual: int) -> Part | None:
+    def _part(self, node: Node, usual: int) -> StripPart | None:
         """A statement as one of a group; None if it cannot be."""
         if node.op == "for":
             split = _split(node.data.count, usual)
             if split is None or not node.data.apart or not self._in_vectors(node):
                 return None
-            return _loop(Part(node, *split))
+            return _loop(StripPart(node, *split))
         if node.op not in ("zero", "copy"):
             return None
         target, *source = node.data if node.op == "copy" else (node.data,)
         split = _split(target.size, usual)
         if split is None or not target.live:
             return None
-        part = Part(node, *split)
+        part = StripPart(node, *split)
         part.accesses = [Access(target, 0, True), *(Access(x, 0, False) for x in source)]
         return part
 
@@ -238,7 +238,7 @@ def is_idle(loop: For) -> bool:
     )
 
 
-def _loop(part: Part) -> Part:
+def _loop(part: StripPart) -> StripPart:
     """What a loop over entries touches."""
     loop = part.node.data
     gathered = [x for x in totals(loop) if x.buffer.live]

@@ -64,14 +64,14 @@ class RungeKutta(Integrator):
         return None
 
     def _weights(self) -> np.ndarray:
-        """What each k counts in the stages, the solution and the errors: (stages, sums)."""
+        """What each k counts in the stages, the solution and the errors: (sums, stages)."""
         table = self.tableau
         stages = len(table.b_sol)
         rows = [np.zeros(stages)]
         rows += [np.pad(row, (0, stages - len(row))) for row in table.a_lower]
         rows += [table.b_sol] + ([table.b_error] if self.estimates_error else [])
         rows += [] if table.b_third is None else [table.b_third]
-        return np.array(rows).T
+        return np.array(rows)
 
     def step(
         self,
@@ -86,12 +86,13 @@ class RungeKutta(Integrator):
         h, nq, known = t1 - t0, y0[0].shape[0], args.known
         context = args._replace(known=None)
         table, nodes = self._weights(), jnp.asarray([0.0, *self.tableau.c])
-        start, weights, (stages, count) = jnp.concatenate(y0), jnp.asarray(table), table.shape
-        chained = not np.any(np.triu(table[:, :stages], 2))  # a stage needs the one before alone
-        before = jnp.asarray([0.0, *np.diagonal(table[:, :stages], 1)])
+        start, weights, (count, stages) = jnp.concatenate(y0), jnp.asarray(table), table.shape
+        chained = not np.any(np.tril(table[:stages], -2))  # a stage needs the one before alone
+        before = jnp.asarray([0.0, *np.diagonal(table[:stages], -1)])
 
         def total(ks: Any, i: Any) -> Any:
-            return sum((weights[j, i] * ks[j] for j in range(1, stages)), weights[0, i] * ks[0])
+            weight = weights[i]
+            return sum((weight[j] * ks[j] for j in range(1, stages)), weight[0] * ks[0])
 
         def stage(ks: Any, i: Any) -> Any:
             z = start + h * (before[i] * ks[i - 1] if chained else total(ks, i))

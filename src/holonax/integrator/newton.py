@@ -21,7 +21,7 @@ _SLOW = 0.3
 # A bound for the change after a change of one of scaled unknowns, relative to its square.
 _CURVATURE = 10.0
 # How many units in the last place of the configuration its increments can be found to.
-_ROUNDING = 4
+_ROUNDING = 16
 
 
 class NewtonCounts(NamedTuple):
@@ -116,8 +116,8 @@ def newton(
     equations, a dense matrix where it is None. With `dependent` constraints the last block, the
     multipliers, are the smallest that solve them. `auxiliary` says that nobody asks for the last
     block, whose changes then do not count. Scaled unknowns are increments of a configuration: of
-    one that is given to be of a `size` they are found to its rounding at most. Of a solution that is `known` only the derivative is
-    found. Returns (x, converged, counts, condition), the
+    one that is given to be of a `size` they are found to its rounding at most. Of a solution that
+    is `known` only the derivative is found. Returns (x, converged, counts, condition), the
     condition number of the last matrix being zero unless `scaling` asks for it.
     """
     flat, unravel = ravel_pytree(start)

@@ -81,9 +81,7 @@ class Rattle(ImplicitStep):
             linear = Linear(prepare, solve, tangent=equations.tangent(solve))
         scaling = scaled(args, reach, reach)
         start = y0.a, y0.z
-        x, solved, counts, condition = self._solve(
-            first_half, start, args, scaling, linear, y0.q
-        )
+        x, solved, counts, condition = self._solve(first_half, start, args, scaling, linear, y0.q)
         a0, solution = x[0], Solution(x, solved)
         half = y0.v + 0.5 * h * a0
         q1 = system.normalize(system.retract(y0.q, h * half))

@@ -49,10 +49,11 @@ _FASTEST, _KRYLOV = 8, 40  # of more, the fastest are, in a space of so many dir
 # What a change to the implicit method costs beside its steps. It starts with order 1 and tiny
 # steps: it was seen to lose about this many of them.
 _STARTING = 20
-# And its program is compiled. That takes as long as about a million explicit steps, of small
-# mechanisms and of large ones; but it is done once, for all runs of mechanisms with the same
-# joints, and kept on disk. A run is charged with the share of one in five hundred.
-_COMPILING = 2000
+# And its program is compiled. That takes as long as some hundred thousand explicit steps of small
+# mechanisms; but it is done once, for all runs of mechanisms with the same joints, and kept on
+# disk. A run is charged with the share of one in fifty or so: less than that is done in a tenth of
+# a second anyway.
+_COMPILING = 5000
 _INCREMENT = 1e-7  # of positions and velocities in difference quotients, relative
 
 # Failures that another method may not meet.

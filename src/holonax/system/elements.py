@@ -239,13 +239,14 @@ class Group(eqx.Module):
     def jacobian(self, frames: Sequence[Any], t: Any) -> list[Any]:
         """Local Jacobian blocks, for each node an array (rows, dof, elements)."""
         value = lambda moved: jnp.stack(self._value(moved, t))  # noqa: E731
-        nodes = range(len(frames))
-        return [self._columns(value, frames, node, pose=self.is_holonomic) for node in nodes]
+        # one node after the other: fewer numbers are needed at once
+        kind = [self.is_holonomic]
+        return [self._blocks(value, frames, kind, [k])[0][0] for k in range(len(frames))]
 
     def rate_by_pose(self, frames: Sequence[Any], t: Any) -> list[Any]:
         """The derivative of `rate` to the poses of each node, (rows, dof, elements)."""
         value = lambda moved: jnp.stack(self.rate(moved, t))  # noqa: E731
-        return [self._columns(value, frames, node, pose=True) for node in range(len(frames))]
+        return self._blocks(value, frames, [True])[0]
 
     def acceleration_by_motion(
         self, frames: Sequence[Any], accelerations: Sequence[Any], t: Any
@@ -264,24 +265,55 @@ class Group(eqx.Module):
             along = [frame.pose_rate for frame in moved], list(accelerations), jnp.ones_like(t)
             return jnp.stack(derivative(rate, at, along))
 
-        by_pose, by_velocity = (
-            [self._columns(value, frames, node, pose=pose) for node in range(len(frames))]
-            for pose in (True, False)
-        )
+        by_pose, by_velocity = self._blocks(value, frames, [True, False])
         return by_pose, by_velocity
 
-    def _columns(
-        self, fun: Any, frames: Sequence[Any], node: int, *, pose: bool, first: int = 0
-    ) -> Any:
-        """The derivative of fun(frames), of shape (..., elements), to the increments of one node's
-        pose or velocity, from the increment `first` on: (..., dof - first, elements)."""
-        derivative = self._vectorized_columns if self.n <= FEW else self._single_columns
-        return derivative(fun, frames, node, pose, first)
+    def _blocks(
+        self,
+        fun: Any,
+        frames: Sequence[Any],
+        kinds: Sequence[bool],
+        nodes: Sequence[int] | None = None,
+        first: int = 0,
+    ) -> list[list[Any]]:
+        """The derivatives of fun(frames), of shape (..., elements), to the increments of `nodes`
+        (all of them if None), from the increment `first` on, (..., dof - first, elements): a list
+        over these nodes for each kind, of poses where it is true, else of velocities."""
+        nodes = range(len(frames)) if nodes is None else nodes
+        if self.n > FEW:
+            return [[self._columns(fun, frames, k, x, first) for k in nodes] for x in kinds]
+        own = [frames[k] for k in nodes]
 
-    def _single_columns(
-        self, fun: Any, frames: Sequence[Any], node: int, pose: bool, first: int
-    ) -> Any:
-        """One derivative for each increment, along what it moves only: the fastest to run."""
+        def at(parts: Any) -> Any:
+            moved = list(frames)
+            for pose, values in zip(kinds, parts, strict=True):
+                for k, x in zip(nodes, values, strict=True):
+                    moved[k] = moved[k].with_pose(x) if pose else moved[k].with_velocity(x)
+            return fun(moved)
+
+        def column(seed: Any) -> Any:
+            changes = []
+            for pose, seeds in zip(kinds, seed, strict=True):
+                moving = [f.moving(x) for f, x in zip(own, seeds, strict=True)]
+                changes.append([f.pose_rate if pose else f.rates for f in moving])
+            return along(changes)
+
+        along = linearized(at, [[f.pose if pose else f.rates for f in own] for pose in kinds])[1]
+        # all increments at once, their zeros seen by the compiler: the quickest to trace
+        shape = len(kinds), len(own), own[0].dof - first
+        size = int(np.prod(shape))
+        seeds = np.pad(np.eye(size).reshape(size, *shape), (*[(0, 0)] * 3, (first, 0)))
+        columns = jax.vmap(column, out_axes=-2)(jnp.asarray(seeds))
+        columns = columns.reshape(*columns.shape[:-2], *shape, columns.shape[-1])
+        return [[columns[..., i, k, :, :] for k in range(len(own))] for i in range(len(kinds))]
+
+    def _columns(self, fun: Any, frames: Sequence[Any], node: int, pose: bool, first: int) -> Any:
+        """The derivative of fun(frames), of shape (..., elements), to the increments of one node's
+        pose or velocity, from the increment `first` on: (..., dof - first, elements).
+
+        One derivative for each increment, along what it moves only: the fastest to run for groups
+        of many elements.
+        """
         frame = frames[node]
         columns = []
         seeds = frame.increments() if pose else frame.velocity_increments()
@@ -292,24 +324,6 @@ class Group(eqx.Module):
 
             columns.append(jax.jvp(at, (active,), (tangent,))[1])
         return jnp.stack(columns, axis=-2)
-
-    def _vectorized_columns(
-        self, fun: Any, frames: Sequence[Any], node: int, pose: bool, first: int
-    ) -> Any:
-        """All increments at once: a program of a sixth of the size, for groups of few elements."""
-        frame = frames[node]
-
-        def at(x: Any) -> Any:
-            moved = frame.with_pose(x) if pose else frame.with_velocity(x)
-            return fun([*frames[:node], moved, *frames[node + 1 :]])
-
-        along = linearized(at, frame.pose if pose else frame.rates)[1]
-
-        def column(seed: Any) -> Any:
-            moving = frame.moving(seed)
-            return along(moving.pose_rate if pose else moving.rates)
-
-        return jax.vmap(column, out_axes=-2)(jnp.eye(frame.dof)[first:])
 
     def forces(self, frames: Sequence[Any], t: Any, lam: Sequence[Any]) -> list[list[Any]]:
         """What the elements add to the left side of M a + ... = 0, for each node its components:
@@ -350,23 +364,20 @@ class Group(eqx.Module):
         if known is not None:
             wanted = [*((i, i) for i in range(len(frames))), *coupled]
             return {(i, j): known[i][j][first:, first:] for i, j in wanted}, None
-        derivatives = []
-        for pose in (True, False):
-            out = {}
-            for j in range(len(frames)):
-                rows = [j, *(i for i, k in coupled if k == j)]
+        kinds = [True, False] if isinstance(self.element, Force) else [True]
+        found: list[dict[tuple[int, int], Any]] = [{} for _ in kinds]
+        for j in range(len(frames)):
+            rows = [j, *(i for i, k in coupled if k == j)]
 
-                def stacked(moved: Sequence[Any], rows: list[int] = rows) -> Any:
-                    local = self.forces(moved, t, lam)
-                    parts = [components(local[i][first:], self.n) for i in rows]
-                    return jnp.stack([jnp.stack(x) for x in parts])
+            def stacked(moved: Sequence[Any], rows: list[int] = rows) -> Any:
+                local = self.forces(moved, t, lam)
+                parts = [components(local[i][first:], self.n) for i in rows]
+                return jnp.stack([jnp.stack(x) for x in parts])
 
-                block = self._columns(stacked, frames, j, pose=pose, first=first)
+            blocks = self._blocks(stacked, frames, kinds, [j], first)
+            for out, (block,) in zip(found, blocks, strict=True):
                 out.update({(i, j): block[k] for k, i in enumerate(rows)})
-            derivatives.append(out)
-            if not isinstance(self.element, Force):
-                return out, None
-        return derivatives[0], derivatives[1]
+        return found[0], found[1] if len(found) == 2 else None
 
     def wrenches(self, frames: Sequence[Any], t: Any) -> list[list[Any]]:
         """Generalized forces of a force group: for each node its components over the elements."""

@@ -1,0 +1,142 @@
+"""Groups of loops over arrays, written down strip by strip; see `strips.py`."""
+
+from __future__ import annotations
+
+from .llvm import _width, stored_type
+from .loops import LoopEmitter
+from .operations import Block, Buffer, Node
+from .strips import Local, StripPart, Strips, in_strips
+
+
+class StripEmitter(LoopEmitter):
+    """Writes one program down, with its long loops in strips."""
+
+    def __init__(self, main: Block, buffers: list[Buffer], inputs: int, outputs: int):
+        self._local: dict[Buffer, Local] = {}  # buffers with room for a strip, of the present group
+        self._part: StripPart | None = None  # of this group that is written now
+        super().__init__(main, buffers, inputs, outputs)
+
+    def _head(self, buffers: list[Buffer], inputs: int, outputs: int) -> None:
+        in_strips(self._main, lambda node: self._spread_of(node.data) is not None, self.lanes)
+        super()._head(buffers, inputs, outputs)
+
+    def _strips(self, node: Node) -> None:
+        """A group of loops, strip by strip."""
+        strips: Strips = node.data
+        self._local = strips.local
+        self._n += 1
+        n, before = self._n, self._block
+        at = f"%s{n}"
+        self.lines.append(f"  br label %f{n}")
+        self._label(f"f{n}")
+        first = len(self.lines)
+        self.lines.append("")
+        for part in strips.parts:
+            self._strip(part, strips, at)
+        for buffer, local in strips.local.items():
+            if local.kept:
+                self._move_on(buffer, local, strips.length)
+        following = self._value(f"add nuw nsw i64 {at}, {strips.length}")
+        more = self._value(f"icmp slt i64 {following}, {strips.rounds * strips.length}")
+        self.lines[first] = f"  {at} = phi i64 [0, %{before}], [{following}, %{self._block}]"
+        self.lines.append(f"  br i1 {more}, label %f{n}, label %e{n}")
+        self._label(f"e{n}")
+        self._local = {}
+
+    def _strip(self, part: StripPart, strips: Strips, at: str) -> None:
+        """What one statement of a group does in a strip that begins at an entry."""
+        begin, end = at, self._value(f"add nsw i64 {at}, {strips.length - part.lag}")
+        if part.lag:
+            begin = self._larger("gt", self._value(f"sub nsw i64 {at}, {part.lag}"), "0")
+        end = self._larger("lt", end, str(part.count))
+        # a loop that lags, or is shorter than others, has nothing to do in the last strip
+        self._n += 1
+        n, some = self._n, self._value(f"icmp slt i64 {begin}, {end}")
+        self.lines.append(f"  br i1 {some}, label %p{n}, label %q{n}")
+        self._label(f"p{n}")
+        if part.node.op == "for":
+            self._strip_of_loop(part, at, begin, end)
+        else:
+            self._strip_of_bytes(part, at, begin, end)
+        self.lines.append(f"  br label %q{n}")
+        self._label(f"q{n}")
+
+    def _larger(self, how: str, a: str, b: str) -> str:
+        which = self._value(f"icmp s{how} i64 {a}, {b}")
+        return self._value(f"select i1 {which}, i64 {a}, i64 {b}")
+
+    def _strip_of_loop(self, part: StripPart, at: str, begin: str, end: str) -> None:
+        places = self._spread_of(part.node.data)
+        assert places is not None
+        self._part = part
+        name, given = self._loop_function(part.node.data, places, part.count)
+        self._part = None
+        last = self._value(f"sub nsw i64 {end}, {self.lanes}")
+        touched = {x.buffer.name: x.buffer for x in part.accesses if x.buffer in self._local}
+        for k in range(part.times):
+            shift = k * part.count
+            operands = dict(given)
+            for x in given.keys() & touched.keys():
+                buffer = touched[x]
+                local = self._local[buffer]
+                back = self._value(f"sub nsw i64 {k * (local.room - part.count)}, {at}")
+                operands[x] = self._offset(buffer, back)
+            ends = [self._value(f"add nsw i64 {x}, {shift}") if k else x for x in (begin, last)]
+            self._call_loop(name, operands, *ends)
+
+    def _strip_of_bytes(self, part: StripPart, at: str, begin: str, end: str) -> None:
+        """A part of buffers is filled with zeros, or copied."""
+        entries = self._value(f"sub nsw i64 {end}, {begin}")
+        width = _width(part.accesses[0].buffer.kind)
+        size = self._value(f"mul nsw i64 {entries}, {width}")
+        for k in range(part.times):
+            pointers = []
+            for access in part.accesses:
+                local = self._local.get(access.buffer)
+                place = self._value(f"add nsw i64 {begin}, {k * part.count}")
+                if local is not None:
+                    inside = self._value(f"sub nsw i64 {begin}, {at}")
+                    place = self._value(f"add nsw i64 {inside}, {k * local.room - local.low}")
+                pointers.append(self._offset(access.buffer, place))
+            if part.node.op == "zero":
+                self.declared.add("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
+                what = f"llvm.memset.p0.i64(ptr {pointers[0]}, i8 0"
+            else:
+                self.declared.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
+                what = f"llvm.memcpy.p0.p0.i64(ptr {pointers[0]}, ptr {pointers[1]}"
+            self.lines.append(f"  call void @{what}, i64 {size}, i1 false)")
+
+    def _offset(self, buffer: Buffer, entries: str) -> str:
+        kind = stored_type(buffer.kind)
+        return self._value(f"getelementptr {kind}, ptr {buffer.name}, i64 {entries}")
+
+    def _move_on(self, buffer: Buffer, local: Local, length: int) -> None:
+        """The last entries of a strip to the beginning, for the next one."""
+        self._n += 1
+        n, before = self._n, self._block
+        self.lines.append(f"  br label %f{n}")
+        self._label(f"f{n}")
+        first = len(self.lines)
+        self.lines.append("")
+        from_ = self._value(f"add nsw i64 %i{n}, {length}")
+        target, source = self._offset(buffer, f"%i{n}"), self._offset(buffer, from_)
+        self.declared.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
+        size = local.kept * _width(buffer.kind)
+        self.lines.append(
+            f"  call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)"
+        )
+        following = self._value(f"add nuw nsw i64 %i{n}, {local.room}")
+        more = self._value(f"icmp slt i64 {following}, {local.parts * local.room}")
+        self.lines[first] = f"  %i{n} = phi i64 [0, %{before}], [{following}, %f{n}]"
+        self.lines.append(f"  br i1 {more}, label %f{n}, label %e{n}")
+        self._label(f"e{n}")
+
+    def _pointers(self, buffer: Buffer, index: Node) -> str:
+        if buffer not in self._local:
+            return super()._pointers(buffer, index)
+        assert self._part is not None
+        local, first = self._local[buffer], self._part.places[index][1]
+        part, shift = divmod(first, local.entries)
+        name = self._in_memory(buffer)
+        at = self._value(f"add nsw i64 %i, {part * local.room + shift - local.low}")
+        return self._value(f"getelementptr {stored_type(buffer.kind)}, ptr {name}, i64 {at}")

@@ -1,0 +1,126 @@
+"""Programs of wide arrays: loops that are done strip by strip, and totals in vectors."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import holonax as hx
+from holonax.compiler import machine, strips
+from holonax.compiler.executable import Layout, Program
+from holonax.compiler.operations import Block, blocks_in
+from holonax.compiler.program import Lowered, Lowering, lowered
+from holonax.compiler.strip_writer import StripEmitter
+
+
+def _groups(block: Block) -> list[strips.Strips]:
+    """The groups of loops of a program."""
+    found = []
+    for node in block.code:
+        found += [node.data] if node.op == "strips" else []
+        for inner in blocks_in(node):
+            found += _groups(inner)
+    return found
+
+
+def _compiled(f: Any, *args: Any) -> tuple[list[np.ndarray], Lowered, Layout]:
+    """The results of a function whose program is written in loops."""
+    made = lowered(jax.make_jaxpr(f)(*args), Lowering(in_loops=True))
+    emitter = StripEmitter(made.main, made.buffers, len(made.inputs), len(made.outputs))
+    emitter.block(made.main)
+    layout = Layout(made.inputs, made.outputs, emitter.scratch, made.operations, True)
+    code = machine.object_code(emitter.text(), machine.Effort(0, 1))
+    return Program(code, layout)(list(args)), made, layout
+
+
+def _shifted(x: Any, before: int, after: int) -> Any:
+    return jnp.pad(x, ((0, 0), (before, after)))
+
+
+def _neighbours(x: Any, y: Any) -> Any:
+    """Numbers of bodies and of the joints between them, each from those next to it."""
+    turned = jnp.sin(x) * y
+    between = turned[:, 1:] - turned[:, :-1]
+    size = jnp.sqrt(1 + jnp.sum(between**2, axis=0))
+    pulled = between / size
+    total = _shifted(pulled, 1, 0) - _shifted(pulled, 0, 1)
+    flat = (total + x).reshape(-1) * 2.0
+    again = flat.reshape(x.shape) - turned
+    back = again[:, :-2] + 3 * again[:, 1:-1] - again[:, 2:]
+    return back, jnp.max(jnp.abs(flat)), jnp.sum(total * y), jnp.all(size < 3), size
+
+
+def _in_place(x: Any, y: Any) -> Any:
+    """Arrays that are changed round by round, with totals that the next round needs."""
+
+    def round_of(k: Any, carry: Any) -> Any:
+        a, b, least = carry
+        moved = 0.9 * a + 0.1 * b
+        b = b + _shifted(0.1 * moved[:, :-1], 1, 0)
+        b = 0.9 * b + _shifted(0.1 * jnp.cos(moved[:, 2:]) * least, 0, 2)
+        least = jnp.minimum(least, jnp.min(moved))
+        return moved - jnp.mean(b), b, least
+
+    return jax.lax.fori_loop(0, 33, round_of, (x, y, 1.0))
+
+
+@pytest.mark.parametrize("n", [800, 1003, 2311])
+@pytest.mark.parametrize("f", [_neighbours, _in_place])
+def test_loops_in_strips_give_the_same_numbers(f: Any, n: int) -> None:
+    random = np.random.default_rng(n)
+    x, y = random.normal(size=(2, 3, n))
+    found, made, _ = _compiled(f, x, y)
+    assert any(len(group.parts) > 2 and group.local for group in _groups(made.main))
+    for one, other in zip(found, jax.jit(f)(x, y), strict=True):
+        scale = np.max(np.abs(other)) * n  # of the terms of the sums
+        np.testing.assert_allclose(one.reshape(other.shape), other, rtol=1e-13, atol=1e-16 * scale)
+
+
+def test_what_loops_pass_on_needs_no_room_for_all_entries() -> None:
+    n = 20_000
+    x, y = np.random.default_rng(1).normal(size=(2, 3, n))
+    _, made, layout = _compiled(lambda x, y: _neighbours(x, y)[1:3], x, y)
+    assert sum(len(group.local) for group in _groups(made.main)) > 2
+    assert layout.room < 32 * n  # bytes: less than five numbers of the twenty for each body
+
+
+@pytest.mark.parametrize("shape", [(40,), (3, 41), (47, 3), (2, 40, 3), (9, 333), (333, 9)])
+def test_totals_in_vectors(shape: tuple[int, ...]) -> None:
+    """Each entry counts once, also where the last vector overlaps the one before."""
+
+    def f(x: Any) -> Any:
+        whole, truth = (100 * x).astype(int), x > 0
+        sums = jnp.sum(x), jnp.sum(-x), jnp.sum(x, axis=0), jnp.sum(x, axis=-1), jnp.sum(whole)
+        largest = jnp.max(x), jnp.min(x, axis=0), jnp.max(whole)
+        return *sums, *largest, jnp.prod(1 + 0.01 * x), jnp.any(x > 2.5), jnp.all(truth), x.T
+
+    x = np.random.default_rng(2).normal(size=shape)
+    found, _, _ = _compiled(f, x)
+    for one, other in zip(found, f(jnp.asarray(x)), strict=True):
+        np.testing.assert_allclose(one.reshape(other.shape), other, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("place", [0, 20, 39])
+def test_a_total_of_what_is_not_a_number_is_none(place: int) -> None:
+    x = np.random.default_rng(3).normal(size=40)
+    x[place] = np.nan
+    found, _, _ = _compiled(lambda x: (jnp.max(x), jnp.min(x), jnp.sum(x)), x)
+    assert np.isnan(found).all()
+
+
+def test_newton_does_not_look_for_digits_that_a_far_place_has_not() -> None:
+    """A chain that begins at 1e6 m is known to 1e-10 m: one iteration a step finds it, as near."""
+    iterations = []
+    for x in (0.0, 1e6):
+        model, before = hx.Model(), "ground"
+        for k in range(2):
+            model.body(f"b{k}", 1.0, (0.01, 0.1, 0.1), position=(x + k + 0.5, 0, 0))
+            model.spherical(f"j{k}", before, f"b{k}", at=(x + k, 0, 0))
+            before = f"b{k}"
+        methods = {"formulation": hx.Index3(), "integrator": hx.GeneralizedAlpha()}
+        result = hx.simulate(*model.build(), 0.02, dt=1e-3, save="end", **methods)
+        assert result.success
+        iterations.append(result.stats["newton_iterations"])
+    assert iterations[1] <= iterations[0]
