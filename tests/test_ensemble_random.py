@@ -13,7 +13,9 @@ from test_ensemble import four_bar
 T_END = 0.2
 LIMIT = hx.Event("limit", "rocker.angle", level=2.1, terminal=True)
 # Beside the method: what single runs may differ by, relative to their size. Steps by error are
-# other ones where rounding decides on keeping one.
+# other ones where rounding decides on keeping one. With partitioning a few runs differ by what
+# falls with the fourth power of the step: the error of the method, as of other coordinates chosen
+# where two choices are nearly as good.
 METHODS = {
     "RK4": ({"dt": 2e-3}, 1e-10),
     "Dopri5": ({"rtol": 1e-8}, 1e-6),
@@ -22,7 +24,7 @@ METHODS = {
         1e-8,
     ),
     "GGL, Radau": ({"dt": 2e-3, "formulation": hx.GGL(), "integrator": hx.RadauIIA()}, 1e-8),
-    "partitioning": ({"dt": 2e-3, "formulation": hx.CoordinatePartitioning()}, 1e-10),
+    "partitioning": ({"dt": 2e-3, "formulation": hx.CoordinatePartitioning()}, 2e-6),
     "variable BDF": (
         {"rtol": 1e-6, "formulation": hx.GGL(), "integrator": hx.VariableBDF()},
         1e-4,
