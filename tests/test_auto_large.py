@@ -125,3 +125,28 @@ def test_stiff_bodies_are_handed_to_the_implicit_method(name, size, t_end):
     assert work(run) < 1.5 * min(work(implicit), work(explicit)) + auto._COMPILING
     # a tolerance of 1e-6 a step, over some hundred steps
     np.testing.assert_allclose(run.q[-1], explicit.q[-1], atol=1e-3)
+
+
+def test_the_price_of_an_implicit_step_is_that_of_its_elimination():
+    """For each body that of a chain does not grow, and that of a net does."""
+    price = {
+        (name, size): auto.cost_ratio(*MAKERS[name](size).build())
+        for name, size in (("chain", 40), ("chain", 80), ("net", 4), ("net", 8))
+    }
+    assert price["chain", 80] == price["chain", 40]
+    assert price["net", 8] > 1.5 * price["net", 4] > 1.5 * price["chain", 40]
+
+
+@pytest.mark.slow
+def test_a_net_whose_elimination_is_dear_is_left_to_the_explicit_method():
+    run, implicit, explicit = runs("net", 14, 0.6)
+    assert all(isinstance(leg.integrator, hx.Dopri5) for leg in run.legs)
+    assert work(run) == work(explicit) < work(implicit)
+
+
+@pytest.mark.slow
+def test_a_thousand_bodies_are_handed_to_the_implicit_method():
+    run, implicit = runs("chain", 1000, 0.012, explicit=False)
+    assert isinstance(run.legs[-1].integrator, hx.VariableBDF)
+    assert work(run) < 1.5 * work(implicit)
+    np.testing.assert_allclose(run.q[-1], implicit.q[-1], atol=1e-6)

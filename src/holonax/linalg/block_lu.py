@@ -94,6 +94,11 @@ class BlockLU(eqx.Module):
         """Number of off-diagonal blocks of L that are zero in the matrix."""
         return self.entry_count - self.edge_count
 
+    @property
+    def products(self) -> float:
+        """Products of two blocks in a factorisation, for each diagonal block: one of a chain."""
+        return (self.entry_count + 2 * (self.row_update.shape[0] - 1)) / max(self.n, 1)
+
     def factor(self, diagonal: Array, forward: Array, backward: Array) -> BlockLUFactor:
         """Factor the matrix with the given blocks.
 

@@ -83,6 +83,12 @@ class StepSolver(abc.ABC):
         """Whether y and s are solved for side by side, which costs several times as much."""
         return False
 
+    @property
+    def products(self) -> float:
+        """How many products of blocks a factorisation makes for each block: one of a chain, many
+        of a net, whose elimination couples what was not."""
+        return 1.0
+
     @abc.abstractmethod
     def slopes(self, at: StepPoint, weights: StepWeights) -> Any:
         """The derivatives that the matrix is made of, a pytree: the same for every `reach` and

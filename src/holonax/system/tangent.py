@@ -132,6 +132,11 @@ class MechanismSolver(StepSolver):
     def doubled(self) -> bool:
         return self._level == "both" and isinstance(self._way, Together)
 
+    @property
+    def products(self) -> float:
+        solver = self._way.elimination
+        return 1.0 if solver is None else max(solver.products, 1.0)
+
     def slopes(self, at: StepPoint, weights: StepWeights) -> Slopes:
         return step_slopes(self._bodies, self._level, at, weights)
 

@@ -124,6 +124,11 @@ class EachBody:
         self._plan = bodies.tangent.schur
         self._rows = Rows.of(bodies, level) if self._plan is not None else None
 
+    @property
+    def elimination(self) -> BlockLU | None:
+        """What is planned for many blocks."""
+        return None if self._plan is None else self._plan.solver
+
     def prepare(self, blocks: Blocks) -> Any:
         bodies, level = self._bodies, self._level
         inverse = _inverses(own_blocks(blocks))

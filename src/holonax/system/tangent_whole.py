@@ -89,6 +89,11 @@ class Together:
         size = max(dof, len(self._rows.filler))
         self._dof, self._solver = dof, replace(bodies.tangent.together, size=size)
 
+    @property
+    def elimination(self) -> BlockLU:
+        """What is planned for many blocks."""
+        return self._solver
+
     def _scales(self) -> Array:
         """Factors of the rows of constraints, (rows, 1): a mass where forces answer them."""
         mass = jnp.mean(self._bodies.mass)
@@ -217,6 +222,8 @@ def _square(parts: Sequence[Sequence[Array]]) -> Array:
 class Gathered:
     """The blocks gathered into one dense matrix with y, l and m for unknowns, which is factored
     with row exchanges."""
+
+    elimination = None
 
     def __init__(self, bodies: Any, level: Level):
         self._bodies = bodies

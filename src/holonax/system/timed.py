@@ -109,6 +109,14 @@ class _TimedSolver(StepSolver):
     def __init__(self, system: TimedSystem, base: StepSolver):
         self._system, self._base = system, base
 
+    @property
+    def doubled(self) -> bool:
+        return self._base.doubled
+
+    @property
+    def products(self) -> float:
+        return self._base.products
+
     def slopes(self, at: StepPoint, weights: StepWeights) -> Any:
         time, end = self._system.time, weights.end
         if end is not None:
