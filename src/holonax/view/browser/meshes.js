@@ -15,7 +15,7 @@ function meshOf(build) {
   return { positions: new Float32Array(positions), normals: new Float32Array(normals) };
 }
 
-const ROUND = 40;
+const ROUND = 64;
 const onCircle = (i, r = 1, n = ROUND) => [r * Math.cos((2 * Math.PI * i) / n), r * Math.sin((2 * Math.PI * i) / n)];
 
 // A surface that turns about z: a profile of points (radius, z) with normals (radial, axial).

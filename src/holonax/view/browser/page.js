@@ -182,7 +182,7 @@ function shown(value, scale) {
   if (!Number.isFinite(value)) return "–";
   const digits = Math.max(0, Math.min(8, 2 - Math.floor(Math.log10(Math.abs(scale) || 1))));
   const size = Math.abs(value);
-  return size >= 1e5 || (digits > 6 && size) ? value.toExponential(2) : value.toFixed(digits);
+  return size >= 1e5 || (digits > 6 && size) ? value.toExponential(2) : value.toFixed(digits).replace(/^-(0\.?0*)$/, "$1");
 }
 
 function chooseCharts() {
