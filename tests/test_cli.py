@@ -19,6 +19,7 @@ from PIL import Image
 import holonax as hx
 from holonax import cli, papers
 from holonax.compiler import counts
+from holonax_cli.running import method_names
 
 SOURCE = Path(hx.__file__).resolve().parent.parent
 
@@ -439,3 +440,16 @@ def test_the_page_on_the_command_line_runs_as_it_stands(tmp_path, monkeypatch, c
     cli.main(["--help"])
     listed = re.findall(r"^. ([a-z]+) ", capsys.readouterr().out, flags=re.MULTILINE)
     assert len(listed) >= 11 and [x for x in listed if f"`{x}" not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ("RK4", (None, "RK4")),
+        ("Baumgarte", ("Baumgarte", None)),
+        ("Baumgarte/RK4", ("Baumgarte", "RK4")),
+        ("Index3 + GeneralizedAlpha", ("Index3", "GeneralizedAlpha")),
+    ],
+)
+def test_both_halves_of_a_method_are_parted_by_a_slash_or_a_plus(given, names):
+    assert method_names(given) == names

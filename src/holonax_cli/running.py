@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -150,10 +151,10 @@ def method_options(
 
 
 def method_names(method: str) -> tuple[str | None, str | None]:
-    """(formulation, integrator) of a name of one, or of both with a slash between."""
-    first, slash, second = (x.strip() for x in method.partition("/"))
-    if slash:
-        return first, second
+    """(formulation, integrator) of a name of one, or of both with a slash or a plus between."""
+    first, *second = (x.strip() for x in re.split(r"[/+](?![^()]*\))", method, maxsplit=1))
+    if second:
+        return first, second[0]
     reasons = []
     for names in ((None, first), (first, None)):
         try:
