@@ -37,6 +37,7 @@ from holonax.compiler import (
     machine,
     native,
     rows,
+    survey,
 )
 from holonax.compiler import loops as vector_loops
 from holonax.compiler import program as programs
@@ -67,12 +68,12 @@ def limits(
             for name in ("SMALL", "IN_LOOPS"):
                 patch.setattr(arrays, name, small)
         if wide:
-            patch.setattr(lowering, "WIDE_FROM", -1)
-            patch.setattr(lowering, "WIDTH", -1)
+            patch.setattr(survey, "WIDE_FROM", -1)
+            patch.setattr(survey, "WIDTH", -1)
             patch.setattr(vector_loops, "host_lanes", lambda: 2)
             patch.setattr(llvm, "_STACK", 0)  # arrays share room
         if rolled:
-            patch.setattr(lowering, "UNROLLED", 0)
+            patch.setattr(survey, "UNROLLED", 0)
             patch.setattr(lowering, "SELECTED", 0)
         if in_rows:
             patch.setattr(rows, "SHORTEST", 2)
@@ -946,7 +947,7 @@ def test_primitives_are_those_of_jax_on_many_random_shapes(name, seed):
 def primitives_in(jaxpr: Any) -> set[str]:
     found = set()
     for eqn in jaxpr.eqns:
-        found |= {eqn.primitive.name}.union(*map(primitives_in, lowering.inner_jaxprs(eqn)))
+        found |= {eqn.primitive.name}.union(*map(primitives_in, survey.inner_jaxprs(eqn)))
     return found
 
 
@@ -962,7 +963,7 @@ def test_every_primitive_is_tested():
         for seed in range(20):
             function, args, _ = make(Draw(seed))
             seen |= primitives_in(jax.make_jaxpr(function)(*args).jaxpr)
-    known = {*lowering.RULES, *lowering.CALLS, "while", "scan", "cond", "custom_linear_solve"}
+    known = {*lowering.RULES, *survey.CALLS, "while", "scan", "cond", "custom_linear_solve"}
     assert known - seen - {"empty", "empty2"} == PASSING | CALLED | LIKE_RESHAPE
 
 
@@ -1185,7 +1186,7 @@ def test_long_rows_of_operations_on_large_arrays(monkeypatch):
 
     x = np.arange(1500.0)
     assert_close(run(f, x), jax.jit(f)(x))  # as one of wide arrays
-    monkeypatch.setattr(lowering, "WIDE_FROM", 10**9)
+    monkeypatch.setattr(survey, "WIDE_FROM", 10**9)
     assert_close(run(f, x), jax.jit(f)(x))
 
 

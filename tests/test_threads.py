@@ -18,7 +18,7 @@ import pytest
 from jax import lax
 
 import holonax as hx
-from holonax.compiler import cuda, lowering, machine, program
+from holonax.compiler import cuda, machine, program, survey
 from holonax.compiler.batched import Lanes
 from holonax.compiler.cuda import THREADS, NoGPU, driver, in_bank
 from holonax.compiler.operations import DTYPES, Unsupported
@@ -241,7 +241,7 @@ def test_a_long_program_keeps_its_loops(monkeypatch):
     closed = jax.make_jaxpr(f)((), 1.0)
     short, _ = written_in_threads(closed, [0])
     monkeypatch.setattr(program, "LONG", 10)
-    monkeypatch.setattr(lowering, "UNROLLED", 10)
+    monkeypatch.setattr(survey, "UNROLLED", 10)
     long, layout = written_in_threads(closed, [0])
     # the first time, the sine is multiplied by zero
     assert short.count("call { double") == 7 and long.count("call { double") == 1

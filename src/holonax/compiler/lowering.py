@@ -30,32 +30,16 @@ from .operations import (
     scalar_kind,
 )
 from .rows import RowMaker, parts, widths
+from .survey import CALLS, Survey, opened
 
 if TYPE_CHECKING:
     from .._jaxprs import Equation
 
-UNROLLED = 3000  # operations up to which a loop of known length is written out
-LONGEST = 32  # and how often it may be done
 SELECTED = 24  # operations up to which both sides of a branch are computed
-# Entries of arrays on average, and operations, from which on a program is written in loops.
-WIDTH, WIDE_FROM = 19, 30_000
 MOST = 250_000  # operations beyond which a program is left to XLA
 
 Rule = Callable[["Lowering", Any, list[Array]], Any]
 RULES: dict[str, Rule] = {}
-
-# Primitives that call functions, and what they call these.
-CALLS = {
-    "jit": "jaxpr",
-    "pjit": "jaxpr",
-    "checkpoint": "jaxpr",
-    "remat2": "jaxpr",
-    "closed_call": "call_jaxpr",
-    "core_call": "call_jaxpr",
-    "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr",
-    "custom_vjp_call_jaxpr": "fun_jaxpr",
-}
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -68,31 +52,6 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
     return register
 
 
-def opened(jaxpr: Any) -> tuple[Any, Sequence[Any]]:
-    """A jaxpr and its constants, of a closed or an open one."""
-    return (jaxpr.jaxpr, jaxpr.consts) if hasattr(jaxpr, "consts") else (jaxpr, ())
-
-
-def inner_jaxprs(eqn: Equation) -> list[jax_core.Jaxpr]:
-    """The jaxprs that an equation has among its parameters."""
-    found = []
-    for value in eqn.params.values():
-        for x in value if isinstance(value, (tuple, list)) else (value,):
-            if hasattr(x, "eqns") or hasattr(x, "jaxpr"):
-                found.append(opened(x)[0])
-    return found
-
-
-class Plan(NamedTuple):
-    """What is needed of a jaxpr: its equations, which inputs, where each variable is last used, and
-    how often it is used."""
-
-    equations: list[Any]
-    inputs: list[bool]
-    last: dict[Any, int]
-    uses: dict[Any, int]
-
-
 class Lowering:
     """One program that is being taken apart."""
 
@@ -100,114 +59,13 @@ class Lowering:
         self.b = Builder()
         self.rows = RowMaker(self.b)
         self.a = Arrays(self.b, self.rows, in_loops)
-        self._unrolled = UNROLLED if unrolled is None else unrolled
+        self.survey = Survey(self.a.most, unrolled)
         self.libraries = True  # whether routines of other libraries can be called
         self.ahead = 0  # operations up to which the first round of a loop is written before it
-        self._plans: dict[Any, Plan] = {}
-        self._weights: dict[int, tuple[int, int]] = {}
-        self._at_indices: dict[int, set[Any]] = {}
-        self._kept: list[Any] = []  # jaxprs whose identity is used as a key
-
-    # -- what is needed ----------------------------------------------------------------------
-
-    def plan(self, jaxpr: jax_core.Jaxpr, wanted: tuple[bool, ...]) -> Plan:
-        """What is needed of a jaxpr for some of its results."""
-        key = (id(jaxpr), wanted)
-        if key not in self._plans:
-            self._kept.append(jaxpr)
-            self._plans[key] = self._planned(jaxpr, wanted)
-        return self._plans[key]
-
-    def _planned(self, jaxpr: Any, wanted: tuple[bool, ...]) -> Plan:
-        needed: set[Any] = set()
-        last: dict[Any, int] = {}
-        uses: dict[Any, int] = {}
-
-        def use(var: Any, at: int) -> None:
-            if isinstance(var, jax_core.Literal):
-                return
-            needed.add(var)
-            last.setdefault(var, at)
-            uses[var] = uses.get(var, 0) + 1
-
-        for var, want in zip(jaxpr.outvars, wanted, strict=True):
-            if want:
-                use(var, len(jaxpr.eqns))
-        equations = []
-        for at in reversed(range(len(jaxpr.eqns))):
-            eqn = jaxpr.eqns[at]
-            outs = tuple(v in needed for v in eqn.outvars)
-            if not any(outs) and not eqn.effects:
-                continue
-            for var, want in zip(eqn.invars, self._inputs_needed(eqn, outs), strict=True):
-                if want:
-                    use(var, at)
-            equations.append((at, eqn, outs))
-        return Plan(equations[::-1], [v in needed for v in jaxpr.invars], last, uses)
-
-    def _inputs_needed(self, eqn: Equation, outs: tuple[bool, ...]) -> list[bool]:
-        name = eqn.primitive.name
-        if name in CALLS and CALLS[name] in eqn.params:
-            return self.plan(opened(eqn.params[CALLS[name]])[0], outs).inputs
-        if name == "select_if_vmap":  # nothing is batched here
-            return [False, True, False]
-        if name == "custom_linear_solve":
-            lengths = eqn.params["const_lengths"]
-            inner = opened(eqn.params["jaxprs"].solve)[0]
-            inputs = self.plan(inner, outs).inputs
-            before = lengths.matvec + lengths.vecmat
-            after = sum(lengths) - before - lengths.solve
-            solve, right = inputs[: lengths.solve], inputs[lengths.solve :]
-            return [False] * before + solve + [False] * after + right
-        return [True] * len(eqn.invars)
-
-    def weight(self, jaxpr: jax_core.Jaxpr) -> int:
-        """About how many scalar operations a jaxpr is; loops of unknown length count once."""
-        return self._measured(jaxpr)[0]
-
-    def is_wide(self, jaxpr: jax_core.Jaxpr) -> bool:
-        """Whether a program is long, and its arrays have many entries on average."""
-        weight, equations = self._measured(jaxpr)
-        return weight > WIDE_FROM and weight > WIDTH * equations
-
-    def _measured(self, jaxpr: Any) -> tuple[int, int]:
-        """(scalar operations, operations on arrays), roughly."""
-        key = id(jaxpr)
-        if key not in self._weights:
-            self._kept.append(jaxpr)
-            weight = equations = 0
-            for eqn in jaxpr.eqns:
-                name, inner = eqn.primitive.name, inner_jaxprs(eqn)
-                if name in MOVING:
-                    continue
-                if name == "custom_linear_solve":
-                    inner = [opened(eqn.params["jaxprs"].solve)[0]]
-                if not inner:
-                    weight += max((min(v.aval.size, self.a.most) for v in eqn.outvars), default=0)
-                    equations += 1
-                    continue
-                w, e = (sum(x) for x in zip(*map(self._measured, inner), strict=True))
-                if name == "scan" and w * eqn.params["length"] <= self._unrolled:
-                    w, e = w * eqn.params["length"], e * eqn.params["length"]
-                weight += w + (1000 if name == "while" else 0)
-                equations += e
-            self._weights[key] = weight, equations
-        return self._weights[key]
 
     def use_rows(self, jaxpr: jax_core.Jaxpr) -> None:
         """Compute in rows what has many operations on rows of one length; see `rows.py`."""
-        measured: dict[int, int] = {}
-        self._count_rows(jaxpr, measured)
-        self.rows.widths = tuple(widths(measured, self.weight(jaxpr)))
-
-    def _count_rows(self, jaxpr: Any, measured: dict[int, int]) -> None:
-        for eqn in jaxpr.eqns:
-            for inner in inner_jaxprs(eqn):
-                self._count_rows(inner, measured)
-            shape = eqn.outvars[0].aval.shape if eqn.outvars else ()
-            if shape and eqn.primitive.name not in MOVING:
-                n = shape[-1]
-                measured[n] = measured.get(n, 0) + min(math.prod(shape), self.a.most)
+        self.rows.widths = tuple(widths(self.survey.rows(jaxpr), self.survey.weight(jaxpr)))
 
     # -- the walk ----------------------------------------------------------------------------
 
@@ -224,7 +82,7 @@ class Lowering:
         `mine` says which arguments may be overwritten.
         """
         wanted = (True,) * len(jaxpr.outvars) if wanted is None else wanted
-        plan = self.plan(jaxpr, wanted)
+        plan = self.survey.plan(jaxpr, wanted)
         env: dict[Any, Array] = {}
         holders: dict[Buffer, list[Any]] = {}  # variables that lie in a buffer
         free: set[Buffer] = set()  # buffers that are this jaxpr's to overwrite
@@ -362,15 +220,11 @@ class Lowering:
 
         That of Newton's method needs no rate of convergence yet, and is often the last.
         """
-        if self.weight(body) > self.ahead or any(map(is_large, values)):
+        if self.survey.weight(body) > self.ahead or any(map(is_large, values)):
             return False
         (going,) = self.run(condition, consts, values)
         node = self.a.small(going).flat[0]
         return node.op == "const" and bool(node.data)
-
-    def _is_short(self, length: int, body: jax_core.Jaxpr) -> bool:
-        """Whether a loop of known length is written out."""
-        return length == 1 or (length <= LONGEST and length * self.weight(body) <= self._unrolled)
 
     def _where(self, which: Array, yes: Array, no: Array) -> Array:
         """`yes` where `which` holds, else `no`; `which` has only the first axes of these."""
@@ -399,7 +253,7 @@ class Lowering:
         fixed, rows = ([self.settled(x) for x in xs] for xs in (fixed, values[n_const + n_carry :]))
         order = range(length)[::-1] if p["reverse"] else range(length)
         n_rows = len(eqn.outvars) - n_carry
-        if self._is_short(length, body):
+        if self.survey.is_short(length, body):
             out: list[list[Array]] = [[None] * length for _ in range(n_rows)]
             for k in order:
                 at = self.b.index(k)
@@ -501,7 +355,9 @@ class Lowering:
                 continue
             same.append(False)
             kept = is_large(x) and x.size > self.a.most
-            kept = kept or (ends[i] is not None and x.size >= 8 and self._indexed(body, var))
+            kept = kept or (
+                ends[i] is not None and x.size >= 8 and self.survey.is_indexed(body, var)
+            )
             in_memory.append(kept)
             if kept:
                 target = _Target(x, mine[i])
@@ -531,7 +387,7 @@ class Lowering:
     def _lay_down(self, body: jax_core.Jaxpr, fixed: Sequence[Array]) -> None:
         """Put arrays that a loop reads at indices that are not known into memory before it."""
         for var, x in zip(body.invars, fixed, strict=False):
-            if isinstance(x, np.ndarray) and x.size > 1 and self._indexed(body, var):
+            if isinstance(x, np.ndarray) and x.size > 1 and self.survey.is_indexed(body, var):
                 self.a.stored(x)
 
     def _in_rows(self, x: np.ndarray) -> list[Node]:
@@ -561,44 +417,6 @@ class Lowering:
             else:
                 self.b.copy(buffer, self.a.stored(y).buffer)
 
-    def _indexed(self, jaxpr: Any, var: Any) -> bool:
-        """Whether an array is read or written at indices that are not known."""
-        key = id(jaxpr)
-        if key not in self._at_indices:
-            self._kept.append(jaxpr)
-            self._at_indices[key] = {v for eqn in jaxpr.eqns for v in self._indexed_by(eqn)}
-        return var in self._at_indices[key]
-
-    def _indexed_by(self, eqn: Equation) -> list[Any]:
-        """The variables that an equation reads or writes at indices that are not known."""
-        name, p, given = eqn.primitive.name, eqn.params, eqn.invars
-        pairs: Any = ()
-        if name in _AT_INDICES:
-            size = given[1].aval.size if name == "dynamic_update_slice" else -1
-            found = [given[0]] if eqn.outvars[0].aval.size != size else []
-            return [v for v in found if not isinstance(v, jax_core.Literal)]
-        if name in CALLS and CALLS[name] in p:
-            inner = opened(p[CALLS[name]])[0]
-            pairs = zip(given, inner.invars, strict=True)
-        elif name == "scan":
-            inner, last = opened(p["jaxpr"])[0], sum(scan_sizes(p))
-            if self._is_short(length_of(eqn), inner):
-                return []
-            rows = [v for v in given[last:] if not isinstance(v, jax_core.Literal)]
-            pairs = zip(given[:last], inner.invars[:last], strict=True)
-            return [*rows, *self._indexed_inside(inner, pairs)]
-        elif name == "while":
-            inner = opened(p["body_jaxpr"])[0]
-            pairs = zip(given[p["cond_nconsts"] :], inner.invars, strict=True)
-        else:
-            return []
-        return self._indexed_inside(inner, pairs)
-
-    def _indexed_inside(self, inner: jax_core.Jaxpr, pairs: Any) -> list[Any]:
-        return [
-            v for v, u in pairs if not isinstance(v, jax_core.Literal) and self._indexed(inner, u)
-        ]
-
     # -- branches ----------------------------------------------------------------------------
 
     def _cond(
@@ -613,7 +431,7 @@ class Lowering:
         for x, own in zip(given, dying[1:], strict=True):
             if own and isinstance(x, Stored):  # a branch may change it
                 self.a.about_to_change(x.buffer)
-        light = all(self.weight(x) <= SELECTED for x, _ in branches)
+        light = all(self.survey.weight(x) <= SELECTED for x, _ in branches)
         large = any(v.aval.size > self.a.most for v in eqn.outvars)
         if light and not large:
             results = [self.run(*x, given, None, outs) for x in branches]
@@ -708,14 +526,6 @@ class _Target(NamedTuple):
     mine: bool
 
 
-_AT_INDICES = {"dynamic_slice", "dynamic_update_slice", "scatter", "scatter-add", "gather"}
-
-
-def length_of(eqn: Equation) -> int:
-    """How often the body of a scan is done."""
-    return eqn.params["length"]
-
-
 def _single(nodes: list[Node], shape: Sequence[int]) -> np.ndarray:
     """An array of the numbers in rows, or of these numbers."""
     out = np.empty(math.prod(shape), object)
@@ -735,12 +545,3 @@ def _as_array(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     out = np.empty((), object)
     out[()] = x
     return out.reshape(shape)
-
-
-# Primitives that compute nothing.
-MOVING = {
-    *("reshape", "squeeze", "expand_dims", "broadcast_in_dim", "transpose", "slice", "rev", "copy"),
-    *("gather", "dynamic_slice", "split", "unstack", "stack", "concatenate", "pad", "tile", "iota"),
-    *("copy_p", "stop_gradient", "optimization_barrier", "select_if_vmap", "nonbatchable"),
-    *("convert_element_type", "dynamic_update_slice"),
-}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from . import algebra, lowering, machine, moving, primitives  # noqa: F401  rules register
+from . import algebra, machine, moving, primitives, survey  # noqa: F401  rules register
 from .arrays import SMALL, Stored
 from .executable import Layout
 from .fusion import fuse
@@ -47,7 +47,7 @@ def written(closed: jax_core.ClosedJaxpr) -> tuple[str, Layout]:
     scalars and rows. Raises `Unsupported` for what is left to XLA."""
     low = Lowering()
     low.use_rows(closed.jaxpr)
-    wide = not low.rows.widths and low.is_wide(closed.jaxpr)
+    wide = not low.rows.widths and low.survey.is_wide(closed.jaxpr)
     made = lowered(closed, Lowering(in_loops=True) if wide else low)
     sizes = len(made.inputs), len(made.outputs)
     emitter = (
@@ -68,7 +68,7 @@ def written_in_lanes(
     Vectors are many registers, which loops have to hand on: more of these are written out. Short
     programs take two vectors for each number, so that one is computed while another waits.
     """
-    made = lowered(closed, _apart(4 * lowering.UNROLLED, AHEAD))
+    made = lowered(closed, _apart(4 * survey.UNROLLED, AHEAD))
     lanes = lanes or machine.host_lanes() * (2 if made.operations <= SHORT else 1)
     sizes = len(made.inputs), len(made.outputs)
     emitter = LaneEmitter(made.main, made.buffers, *sizes, batched, lanes)
@@ -82,7 +82,7 @@ def written_in_threads(
     """A closed jaxpr of one run in LLVM's language, for a GPU with a thread for each run. As in
     lanes, more loops are written out, unless the program is long. Of the first arguments, the
     numbers of `built_in` are known."""
-    made = lowered(closed, _apart(4 * lowering.UNROLLED), built_in)
+    made = lowered(closed, _apart(4 * survey.UNROLLED), built_in)
     if made.operations > LONG:
         made = lowered(closed, _apart(), built_in)
     sizes = len(made.inputs), len(made.outputs)
@@ -109,7 +109,7 @@ def plain(x: Any) -> Plain:
 def lowered(closed: jax_core.ClosedJaxpr, low: Lowering, built_in: Sequence[Plain] = ()) -> Lowered:
     """A closed jaxpr in scalar operations. Raises `Unsupported` for what there is no rule for."""
     jaxpr = closed.jaxpr
-    if low.weight(jaxpr) > 20 * MOST:
+    if low.survey.weight(jaxpr) > 20 * MOST:
         raise Unsupported("many operations")
     inputs, args = [], []
     for k, var in enumerate(jaxpr.invars):
