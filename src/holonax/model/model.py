@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from inspect import Parameter, signature
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec
 
-import jax
 import numpy as np
 
 from .._arguments import choice
 from .._messages import listed, shown, warn
-from .._numbers import as_array, is_traced, namespace, real, stacked
-from ..system.assembly import BodySet
+from .._numbers import as_array, is_traced, namespace, real
 from ..system.beam_places import BeamPlace, node_named
-from ..system.elements import Group, Indices, group_rows
-from ..system.frames import Frame, PlanarFrame
-from ..system.mechanism import JointPlaces, Mechanism
-from ..system.modal import ModalBodySet
-from ..system.reaction_forces import SeeingGroup
+from ..system.mechanism import Mechanism
 from ..system.signals import check_breaks
 from . import (
     beams,
@@ -43,12 +36,11 @@ from .attachment import Attached, Attachment, carriers
 from .bodies import Body, BodyItem, Ground, ground_body, vector
 from .items import REGISTRY, Connector, Item, JointItem, Kind, ModelError
 from .measured import measured
+from .members import Members, components_of
 from .origin import Origin, numbers_of, parameter_path, with_entry
 from .units import check_lengths
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from jax import Array
 
 _SOLVERS = ("auto", "dense", "block")
@@ -428,7 +420,7 @@ class Model(AnalysisMethods):
                 raise ModelError(
                     f"{item.owner}: there is no body {shown(name)}. The bodies are {known}."
                 )
-        mine = {} if own is None else {name: _size(start) for name, start in own.items()}
+        mine = {} if own is None else {name: components_of(start) for name, start in own.items()}
         carried = tuple(x for name, n in mine.items() for x in carriers(name, n))
         if isinstance(item, state_items.StateItem):  # its own state is the first of its arguments
             layout, carried = [*mine.items(), *layout], ()
@@ -465,7 +457,7 @@ class Model(AnalysisMethods):
                 f"{item.owner}: {name!r} is a state and no body. What depends on states is "
                 f"{listed(takes)}."
             )
-        return _size(self._states[name])
+        return components_of(self._states[name])
 
     def _node(self, item: Connector, name: Any) -> str:
         """The body that is meant: where it is a place on a beam, the node there."""
@@ -493,20 +485,16 @@ class Model(AnalysisMethods):
             raise ModelError("The model has no body. Add one with model.body(...).")
         choice("Model", "solver", solver, _SOLVERS, error=ModelError)
         check_lengths(self._bodies.values(), self._joints.values())
-        index = self._numbers()
-        joints = self._joints.values()
-        markers = tuple((x.item.name, _ends(x, index)) for x in joints)
-        places = JointPlaces.of([(x.point_a, x.point, x.axes) for x in joints])
         breaks: Any = check_breaks("Model", self.breaks)
-        breaks = breaks if breaks.size else None
-        gravity = self._gravity(self._kind == "planar")
-        origin = Origin(type(self), tuple(self._items.values()), gravity, self.breaks, solver)
+        members = self._members()
+        items = tuple(self._items.values())
+        origin = Origin(type(self), items, members.gravity, self.breaks, solver)
         return Mechanism(
-            self._body_set(index, solver),
-            places,
-            markers,
+            members.body_set(solver),
+            members.joint_places(),
+            members.markers(),
             False,
-            breaks=breaks,
+            breaks=breaks if breaks.size else None,
             numbers=origin.flat(),
             origin=origin,
             beams=tuple(self._beams.values()),
@@ -514,104 +502,30 @@ class Model(AnalysisMethods):
 
     def start_vectors(self) -> tuple[np.ndarray, np.ndarray]:
         """The described (q, v), not yet made consistent."""
-        flexible = self._flexible()
-        markers = {item.marker_name(x) for item in flexible for x in item.modes.markers}
-        bodies = [x for x in self._bodies.values() if x.name not in markers] + self._carriers()
-        q, v = stacked([b.start for b in bodies], 1), stacked([b.rate for b in bodies], 1)
-        q, v = q.ravel(), v.ravel()
-        if not flexible:
-            return q, v
-        eta, rate = zip(*(item.start() for item in flexible), strict=True)
-        xp = namespace(q, v, *eta, *rate)
-        return xp.concatenate([q, *eta]), xp.concatenate([v, *rate])
-
-    def _flexible(self) -> list[modal_bodies.ModalBodyItem]:
-        """The bodies with modes."""
-        return [x for x in self._items.values() if isinstance(x, modal_bodies.ModalBodyItem)]
+        return self._members().start_vectors()
 
     def _numbers(self) -> dict[str, int]:
         """The frame of each body, and of each carrier of a state."""
-        names = [*self._bodies, *(body.name for body in self._carriers())]
-        return {"ground": 0, **{name: i + 1 for i, name in enumerate(names)}}
+        return self._members().index
 
-    def _carriers(self) -> list[Body]:
-        """What carries the states of first order; see `system/first_order.py`."""
-        kind: Kind = "planar" if self._kind == "planar" else "spatial"
-        out = []
-        for name, start in self._states.items():
-            names = carriers(name, _size(start))
-            out += map(partial(state_items.carrier, kind), names, state_items.components(start))
-        return out
-
-    def _body_set(self, index: dict[str, int], solver: str) -> BodySet | ModalBodySet:
-        """The bodies, and the markers of those with modes."""
-        flexible = self._flexible()
-        if not flexible:
-            return self._frame_set(index, solver)
-        marks = {x.name: [index[x.marker_name(m)] - 1 for m in x.modes.markers] for x in flexible}
-        followed = {i for own in marks.values() for i in own}
-        places = [i for i in range(len(self._bodies)) if i not in followed]
-        made = [
-            x.modal(places.index(index[x.name] - 1), Indices.of(marks[x.name])) for x in flexible
-        ]
-        return ModalBodySet.of(self._frame_set(index, "dense"), made)
-
-    def _frame_set(self, index: dict[str, int], solver: str) -> BodySet:
-        carried = self._carriers()
-        bodies = [*self._bodies.values(), *carried]
+    def _members(self) -> Members:
+        """What the equations are put together from."""
+        points = [name for name, body in self._bodies.items() if body.is_point]
+        kept = [joints.Kept(name, "ground", name) for name in points]
+        modal = [x for x in self._items.values() if isinstance(x, modal_bodies.ModalBodyItem)]
         planar = self._kind == "planar"
-        frame = PlanarFrame if planar else Frame
-        joints = _grouped([*self._joints.values(), *self._orientations()], index, frame)
-        joints.sort(key=lambda g: not g.is_holonomic)
-        inertia = _inertias([b.inertia for b in bodies])
-        return BodySet.of(
-            mass=stacked([b.mass for b in bodies]),
-            inertia=inertia[0] if planar else inertia,
-            gravity=tuple(self._gravity(planar)),
-            joints=joints,
-            forces=_grouped(
-                [x for x in (*self._forces.values(), *self._rates.values()) if not x.sees],
-                index,
-                frame,
-            ),
-            names=[body.name for body in bodies],
-            frame=frame,
-            solver=solver,
-            com=self._centres(),
-            seeing=self._seeing(index),
-            states=[body.name for body in carried],
+        return Members(
+            bodies=self._bodies,
+            joints=self._joints,
+            # point masses keep their orientation, which nothing else determines
+            kept=[item.attach(self._attachment(item)) for item in kept],
+            forces=self._forces,
+            rates=self._rates,
+            states=self._states,
+            modal=modal,
+            gravity=self._gravity(planar),
+            planar=planar,
         )
-
-    def _seeing(self, index: dict[str, int]) -> list[SeeingGroup]:
-        """The forces that depend on reactions, those of one type stacked."""
-        groups = []
-        for parts in _alike(x for x in self._forces.values() if x.sees):
-            names, made, touched, sees = zip(*parts, strict=True)
-            places = range(len(sees[0]))
-            ends = [[_ends(self._joints[x[k]], index)[1] for x in sees] for k in places]
-            groups.append(
-                SeeingGroup(
-                    jax.tree.map(lambda *values: stacked(values), *made),
-                    _nodes(touched, index),
-                    names,
-                    tuple(tuple(x[k] for x in sees) for k in places),
-                    tuple(map(Indices.of, ends)),
-                )
-            )
-        return groups
-
-    def _centres(self) -> Any:
-        """The centres of mass in the bodies' coordinates; None where all are the origins."""
-        com = [body.com for body in (*self._bodies.values(), *self._carriers())]
-        if all(x is None for x in com):
-            return None
-        size = 2 if self._kind == "planar" else 3
-        return stacked([np.zeros(size) if x is None else x for x in com])
-
-    def _orientations(self) -> list[Attached]:
-        """Point masses keep their orientation, which nothing else determines."""
-        kept = [joints.Kept(x.name, "ground", x.name) for x in self._bodies.values() if x.is_point]
-        return [item.attach(self._attachment(item)) for item in kept]
 
     def _gravity(self, planar: bool) -> Any:
         if self.gravity is None:
@@ -629,50 +543,3 @@ def _gravity(given: Any) -> np.ndarray:
             "(0, 0, -9.81)."
         )
     return vector("Model", "gravity", given, size)
-
-
-def _ends(attached: Attached, index: dict[str, int]) -> tuple[int, int]:
-    """The frames of a joint's first and second body."""
-    names = attached.bodies
-    return index[names[0]], index[names[min(1, len(names) - 1)]]
-
-
-def _alike(attached: Any) -> Iterator[list[tuple[str, Any, tuple[str, ...], tuple[str, ...]]]]:
-    """The elements of each type, in order of first appearance: name, element, bodies, and joints
-    whose reactions it depends on."""
-    found: dict[Any, list[Any]] = {}
-    for one in attached:
-        for element in one.elements:
-            leaves, structure = jax.tree.flatten(element)
-            shapes = tuple(np.shape(leaf) for leaf in leaves)
-            nodes = (*one.bodies, *one.carriers)
-            part = (one.name, element, nodes, one.sees)
-            found.setdefault((structure, shapes, len(nodes)), []).append(part)
-    yield from found.values()
-
-
-def _size(start: float | np.ndarray | Array) -> int:
-    """The number of components of a state that starts there; 0 for a number."""
-    return int(np.shape(start)[0]) if np.ndim(start) else 0
-
-
-def _nodes(touched: tuple[tuple[str, ...], ...], index: dict[str, int]) -> tuple[Indices, ...]:
-    return tuple(Indices.of(index[x[k]] for x in touched) for k in range(len(touched[0])))
-
-
-def _inertias(all: list[np.ndarray | Array]) -> Any:
-    """The inertias of bodies side by side, with products of inertia where one of them has some."""
-    rows = max(len(x) for x in all)
-    return stacked([namespace(x).pad(x, (0, rows - len(x))) for x in all], 1)
-
-
-def _grouped(attached: Sequence[Attached], index: dict[str, int], frame: type) -> list[Group]:
-    """Stack the elements of each type."""
-    groups = []
-    for parts in _alike(attached):
-        names, made, touched, _ = zip(*parts, strict=True)
-        element = jax.tree.map(lambda *values: stacked(values), *made)
-        nodes = _nodes(touched, index)
-        rows = group_rows(made[0], frame, len(nodes))
-        groups.append(Group(element, nodes, names, rows))
-    return groups
