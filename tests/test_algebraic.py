@@ -357,3 +357,14 @@ def test_other_integrators_and_options_are_refused():
     with pytest.raises(ValueError, match="scheme='best' is not known"):
         hx.AlgebraicEnforcement(2, scheme="best")
     assert repr(PRINTED) == "AlgebraicEnforcement(2, scheme='printed')"
+
+
+def test_its_runs_are_asked_between_steps_and_for_their_energy():
+    """The order of these steps is the formulation's to say."""
+    system, start = hx.examples.slider_crank()
+    method = {"formulation": SECOND, "integrator": hx.PredictorCorrector()}
+    run = hx.simulate(system, start, 0.2, dt=1e-3, **method)
+    half = hx.simulate(system, start, 0.2, dt=5e-4, **method)
+    # both errors are of second order, and that of the polynomial between states of fourth
+    np.testing.assert_allclose(run.at(half.t)[0], half.q, atol=1e-4)
+    assert np.max(np.abs(run.energy.balance)) < 1e-3 * np.max(np.abs(run.energy.total))

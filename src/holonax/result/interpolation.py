@@ -205,6 +205,12 @@ def levels_held(formulation: Formulation, integrator: Any) -> tuple[bool, bool]:
     return drift[0] > orders[0], drift[1] > orders[1]
 
 
+def states_used(leg: Leg) -> int:
+    """How many states a polynomial between them goes through, with their rates: as exact as the
+    steps are, also where the formulation decides the order, which is then low."""
+    return 4 if (leg.integrator.order(None) or 2) > 5 else 2
+
+
 def interpolate(
     leg: Leg,
     ts: np.ndarray,
@@ -219,7 +225,7 @@ def interpolate(
     All steps belong to one smooth stretch of the motion. Times are ticks of the `clock`.
     """
     seen = lambda ticks: clock.times_in_piece(ts[0], ticks)  # noqa: E731
-    m = min(2 if leg.integrator.order(None) <= 5 else 4, len(ts))
+    m = min(states_used(leg), len(ts))
     begin = np.clip(np.asarray(first) - (m // 2 - 1), 0, len(ts) - m)
     rows = begin[:, None] + np.arange(m)
     held = levels_held(leg.formulation, leg.integrator)

@@ -14,6 +14,7 @@ import numpy as np
 from ..system.evaluation import evaluated
 from ..system.mechanism import Mechanism
 from ..system.places import conjugate, others, product, pure, quaternions, rotations
+from .interpolation import states_used
 from .quadrature import simpson_parts
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def _finely(
     leg: Leg, clock: Clock, t: np.ndarray, q: np.ndarray, v: np.ndarray, steps: np.ndarray
 ) -> np.ndarray:
     """The work in some of the steps, by Gauss's rule."""
-    nodes = min(2 if leg.integrator.order(None) <= 5 else 4, t.size)
+    nodes = min(states_used(leg), t.size)
     places, weights = np.polynomial.legendre.leggauss(2 * nodes)
     first = np.clip(steps - (nodes // 2 - 1), 0, t.size - nodes)
     rows = first[:, None] + np.arange(nodes)
