@@ -35,8 +35,8 @@ RUNS = {  # the mechanism, how long, and how
     "steps": (examples.slider_crank, 800.0, {"dt": 1e-3, "save": 50}, None),
     "rare": (examples.slider_crank, 2000.0, {"dt": 1e-3, "save": 300_000}, None),
     "bounces": (ball, 250.0, {"rtol": 1e-8, "events": (BOUNCE,)}, 2001),
-    "auto": (examples.stiff_double_pendulum, 3000.0, {"rtol": 1e-6, "method": "auto"}, 2001),
-    "spatial": (examples.heavy_top, 400.0, {"dt": 1e-3, "save": 7, "store": True}, None),
+    "auto": (examples.stiff_double_pendulum, 30000.0, {"rtol": 1e-6, "method": "auto"}, 2001),
+    "spatial": (examples.heavy_top, 1600.0, {"dt": 1e-3, "save": 7, "store": True}, None),
 }
 
 

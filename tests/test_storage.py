@@ -1,6 +1,7 @@
 """Runs on disk: nothing in a file is executed, a spoilt file is never believed, files of others are
 left alone, and a disk that takes no more costs the files, not the run."""
 
+import contextlib
 import errno
 import json
 import os
@@ -714,6 +715,15 @@ def seconds_of(process):
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def _checkpoints(path):
+    """The checkpoints that there are, by name and time: two files are written in turn."""
+    found = set()
+    for x in path.glob("checkpoint-*.hxc"):
+        with contextlib.suppress(FileNotFoundError):
+            found.add((x.name, x.stat().st_mtime_ns))
+    return found
+
+
 def killed(what, kind, path, every, after):
     """Start a process and kill it `after` so many seconds of running; seconds of work lost, or None
     if it had ended.
@@ -721,11 +731,11 @@ def killed(what, kind, path, every, after):
     Work is what it computed since the last checkpoint appeared: time in which others had the
     processor is not lost.
     """
-    known = {x.name for x in path.glob("checkpoint-*.hxc")}
+    known = _checkpoints(path)
     process = subprocess.Popen([sys.executable, str(SCRIPT), what, kind, str(path), str(every)])
     began, first, last = time.monotonic(), None, 0.0
     while process.poll() is None and time.monotonic() - began < 100:
-        new = {x.name for x in path.glob("checkpoint-*.hxc")} - known
+        new = _checkpoints(path) - known
         if new or (what == "resume" and first is None and (path / "holonax-lock").exists()):
             known |= new
             last = seconds_of(process)

@@ -337,7 +337,9 @@ class _Stretch:
             run.rejected + rejected,
             run.kept + kept,
         )
-        self._pace(kept, time.perf_counter() - before)
+        # a segment ends with a state that is saved, so that it may be shorter than it could be
+        full = kept >= run.limit or (not apart and kept >= limit > run.limit - every)
+        self._pace(kept, full, time.perf_counter() - before)
         if apart and kept and run.kept % every == 0:
             run.states.last(self.tried, self.state.y)
         elif saving and not apart:
@@ -349,10 +351,10 @@ class _Stretch:
             run.steps -= self.request.tolerance is None
         return kept
 
-    def _pace(self, kept: int, seconds: float) -> None:
+    def _pace(self, kept: int, full: bool, seconds: float) -> None:
         """Choose the length of the next segment, of this run and of later ones."""
         run = self.run
-        if kept >= run.limit:  # a longer segment, unless this one took its time
+        if full:  # a longer segment, unless this one took its time
             change = min(max(_SECONDS / seconds, 0.25), 64.0)
             run.limit = min(max(int(run.limit * change), 16), 2**24)
         # one that was compiled first, or interrupted by the machine, says little
