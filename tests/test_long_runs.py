@@ -108,3 +108,18 @@ def test_the_code_of_the_page_on_runs_runs(tmp_path, monkeypatch):
     for block in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL):
         exec(compile(block, "runs.md", "exec"), names)
     assert names["result"].success and names["result"].stats["steps"] == 20_000
+
+
+def test_segments_grow_whatever_the_states_to_save(monkeypatch):
+    """A segment ends with a state that is saved: with one in seven steps it is never of 256."""
+    lengths = []
+    pace = driver._Stretch._pace
+
+    def seen(self, kept, full, seconds):
+        lengths.append(kept)
+        pace(self, kept, full, 1e-6)
+
+    monkeypatch.setattr(driver._Stretch, "_pace", seen)
+    hx.simulate(*examples.slider_crank(), 20.0, dt=1e-3, save=7)
+    assert lengths[0] == 252
+    assert len(lengths) < 10
