@@ -61,7 +61,7 @@ def _asked(name: str, function: Callable[[np.ndarray], Any], numbers: np.ndarray
     except Exception as error:
         raise ValueError(
             f"{OWNER}: the function for {name} fails for the runs {numbers[0]} to {numbers[-1]}: "
-            f"{explained(error)} It is given an array of their numbers."
+            f"{explained(error)} It is given an array of their numbers and must take one."
         ) from error
 
 

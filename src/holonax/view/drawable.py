@@ -16,5 +16,10 @@ def check_drawn(owner: str, result: Result, title: Any) -> None:
             f"{owner}: result={shown(result)} is not the result of a run. Give what simulate "
             "returns."
         )
+    check_title(owner, title)
+
+
+def check_title(owner: str, title: Any) -> None:
+    """Refuse a title that is not a text."""
     if not isinstance(title, str):
         raise TypeError(f"{owner}: title={shown(title)} must be a string.")

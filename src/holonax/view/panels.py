@@ -170,7 +170,7 @@ def curves(
 
 def _portrait(result: Result, names: Any, x: Any, y: Any, title: str) -> Any:
     """One quantity over another, with its beginning marked."""
-    if x is None or y is None or names:
+    if x is None or y is None or names_given("plot", "names", names):
         raise TypeError(
             "plot: for one quantity over another give x= and y= alone, as x='A.angle', y='A.rate'."
         )

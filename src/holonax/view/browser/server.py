@@ -17,6 +17,8 @@ from ..._messages import listed, shown
 from ..._numbers import finite_number
 from ..._places import changes, places
 from ...result.result import Result
+from ...result.saved import SavedResult
+from ..drawable import check_title
 from ..skeleton import Traces
 from .contents import scene
 from .page import written
@@ -151,15 +153,16 @@ def show(
     """
     open_window = flag("show", "browser", browser)
     port = _port(port)
-    if isinstance(what, Result):
-        if sliders or t_end is not None or options:
+    check_title("show", title)
+    if isinstance(what, Result | SavedResult):
+        if sliders is not None or t_end is not None or options:
             raise ValueError(
                 "show: a result has been computed: t_end, sliders and options of a run mean "
                 "nothing for it. Give the model instead."
             )
         viewer = Viewer(scene(what, traces=traces, title=title), _cannot, port)
     else:
-        viewer = _of_model(what, t_end, sliders or {}, traces, title, port, options)
+        viewer = _of_model(what, t_end, {} if sliders is None else sliders, traces, title, port, options)
     if open_window:
         webbrowser.open(viewer.url)
     return viewer
