@@ -111,7 +111,9 @@ def write_columns(
     """Write columns of one length to a .csv, .nc or .parquet file; `notes` go into a .nc file."""
     suffix = path.suffix.lower()
     if suffix not in _SUFFIXES:
-        raise ModelError(f"{shown(str(path))}: a table ends in {listed(_SUFFIXES)}. Choose one of these.")
+        raise ModelError(
+            f"{shown(str(path))}: a table ends in {listed(_SUFFIXES)}. Choose one of these."
+        )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if suffix == ".nc":

@@ -155,8 +155,8 @@ def checked_reductions(system: System, typical: Any, reduce: Any, t: float) -> d
         return {}
     if not isinstance(reduce, Mapping) or not all(isinstance(k, str) for k in reduce):
         raise TypeError(
-            f"{OWNER}: reduce={shown(reduce)} is not a dictionary of names and reductions. Give one "
-            "such as {'top speed': hx.many.Largest(lambda t, q, v: v[0])}."
+            f"{OWNER}: reduce={shown(reduce)} is not a dictionary of names and reductions. Give "
+            "some, such as {'top speed': hx.many.Largest(lambda t, q, v: v[0])}."
         )
     names = system.coordinate_names(typical[0].size)
 

@@ -17,7 +17,6 @@ from ..._messages import listed, shown
 from ..._numbers import finite_number
 from ..._places import changes, places
 from ...result.result import Result
-from ...result.saved import SavedResult
 from ..drawable import check_title
 from ..skeleton import Traces
 from .contents import scene
@@ -154,7 +153,7 @@ def show(
     open_window = flag("show", "browser", browser)
     port = _port(port)
     check_title("show", title)
-    if isinstance(what, Result | SavedResult):
+    if isinstance(what, Result):
         if sliders is not None or t_end is not None or options:
             raise ValueError(
                 "show: a result has been computed: t_end, sliders and options of a run mean "
@@ -162,7 +161,7 @@ def show(
             )
         viewer = Viewer(scene(what, traces=traces, title=title), _cannot, port)
     else:
-        viewer = _of_model(what, t_end, {} if sliders is None else sliders, traces, title, port, options)
+        viewer = _of_model(what, t_end, sliders, traces, title, port, options)
     if open_window:
         webbrowser.open(viewer.url)
     return viewer
@@ -182,7 +181,7 @@ def _port(port: Any) -> int:
 def _of_model(
     model: Any,
     t_end: Any,
-    sliders: Mapping[str, Any],
+    sliders: Mapping[str, Any] | None,
     traces: Traces,
     title: str,
     port: int,
@@ -195,6 +194,7 @@ def _of_model(
         )
     if t_end is None:
         raise ValueError("show: t_end is missing. Say how long the model shall run [s].")
+    sliders = {} if sliders is None else sliders
     if not isinstance(sliders, Mapping):
         raise TypeError(
             f"show: sliders={shown(sliders)} is not a dictionary. Give names of parameters with "
