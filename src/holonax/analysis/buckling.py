@@ -29,22 +29,13 @@ from .._arguments import checked_call
 from .._messages import listed
 from .._numbers import count, finite_number
 from ..compiler import native
-from ..start.consistent import Start
 from ..system.base import Array, System
 from ..system.inner_loads import inner_rates, no_inner_loads, with_inner_loads
 from ..system.mechanism import Mechanism
-from ..system.reaction_forces import refuse_reaction_forces
 from ..system.scaled_loads import scaled
-from .checks import (
-    as_start,
-    bodies_of,
-    check_system,
-    chosen_loads,
-    is_traced,
-    known_rank,
-    usual_length,
-)
-from .equilibrium import Equilibrium, equilibrium, neutral_stiffness
+from .checks import bodies_of, usual_length
+from .equilibrium import equilibrium, neutral_stiffness
+from .load_case import LoadCase, load_case
 from .modes import named_shape
 
 _LEAST = 1e-9  # of a rate of stiffness, relative to the largest: less is rounding
@@ -132,33 +123,20 @@ def buckling(
     there is no equilibrium to begin at, where it is unstable already, or where nothing holds the
     mechanism against the loads.
     """
-    check_system("buckling", system)
-    if not isinstance(system, Mechanism):
-        raise TypeError(
-            "buckling: loads are known by name, which needs a mechanism made with hx.Model; this "
-            f"is a {type(system).__name__}."
-        )
-    refuse_reaction_forces("buckling", system)
-    chosen = chosen_loads("buckling", system, loads)
     about = finite_number("buckling", "about", about)
     modes = count("buckling", "modes", modes)
-    if t is not None:
-        t = finite_number("buckling", "t", t)
-    if is_traced((system, start)):
-        raise TypeError(
-            "buckling: which modes there are depends on numbers that a compiled program does not "
-            "know beforehand. Call it outside of jax.jit and jax.grad."
-        )
-    if isinstance(start, Equilibrium):
-        start.check_owner("buckling", system)
-        start = start.start
-    begun = as_start("buckling", system, start)
-    known_rank("buckling", begun, "Take a smaller mechanism, or fewer elements.")
-    if begun.redundant:
-        system = system.with_redundant_constraints()
-    time = float(begun.t if t is None else t)
-    rest = _at_rest(system, chosen, about, begun, time)
-    return _Pencil(system, chosen, about, rest).buckling(modes)
+    asked = load_case(
+        "buckling",
+        system,
+        start,
+        loads,
+        t,
+        traced="which modes there are depends on numbers that a compiled program does not know "
+        "beforehand. Call it outside of jax.jit and jax.grad.",
+        smaller="Take a smaller mechanism, or fewer elements.",
+    )
+    rest = _at_rest(asked, about)
+    return _Pencil(asked.system, asked.loads, about, rest).buckling(modes)
 
 
 class _Rest(NamedTuple):
@@ -170,12 +148,10 @@ class _Rest(NamedTuple):
     rank: int
 
 
-def _at_rest(
-    system: Mechanism, loads: tuple[str, ...], about: float, start: Start, t: float
-) -> _Rest:
+def _at_rest(asked: LoadCase, about: float) -> _Rest:
     """The equilibrium near `start`; the start itself where nothing is out of balance, as without
     its loads a structure is: to search for it takes longer than all the rest."""
-    rank = known_rank("buckling", start, "")
+    system, loads, start, t, rank = asked
     if not system.states(int(start.v.shape[0])).size and t == float(start.t):
         q, nothing = np.asarray(start.q), 0.0 * np.asarray(start.lam)
         inner = no_inner_loads(system, q)
@@ -207,8 +183,8 @@ def _matrices(
 ) -> tuple[Array, Array, Array, Array]:
     """K, G, p and the force itself."""
     nothing = jnp.zeros((system.velocity_size(at.q.shape[0]),))
-    loaded = with_inner_loads(scaled(system, loads, at.factor), at.inner)
-    stiffness = loaded.static_stiffness(at.q, t, at.lam)
+    prestressed = with_inner_loads(scaled(system, loads, at.factor), at.inner)
+    stiffness = prestressed.static_stiffness(at.q, t, at.lam)
     force = lambda x: scaled(system, loads, x).force(at.q, nothing, t)  # noqa: E731
     whole, rate = jax.jvp(force, (at.factor,), (jnp.ones(()),))
     return stiffness, system.jacobian(at.q, t), rate, whole

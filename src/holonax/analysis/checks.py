@@ -9,14 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from .._arguments import names
 from .._config import refuse_after_fork
-from .._messages import listed, shown, unknown_name
+from .._messages import listed, shown
 from ..start.consistent import Start, check_start, consistent
 from ..start.diagnosis import DENSE_LIMIT
 from ..system.base import Array, System, check_system
 from ..system.mechanism import Mechanism
-from ..system.scaled_loads import load_names
 
 
 def is_traced(tree: Any) -> bool:
@@ -63,21 +61,6 @@ def known_rank(owner: str, start: Start, remedy: str) -> int:
             f"{DENSE_LIMIT} that dense algebra takes. {remedy}"
         )
     return start.diagnosis.rank
-
-
-def chosen_loads(owner: str, system: Mechanism, loads: Any) -> tuple[str, ...]:
-    """The names of loads that a factor multiplies, each once."""
-    chosen = names(owner, "loads", loads)
-    known = load_names(system)
-    if not chosen:
-        raise ValueError(
-            f"{owner}: loads is empty. Give the names of the forces that the load factor "
-            f"multiplies; there are {listed(known) or 'none'}."
-        )
-    for name in chosen:
-        if name not in known:
-            raise ValueError(unknown_name(owner, "load", name, known))
-    return tuple(dict.fromkeys(chosen))
 
 
 def usual_length(system: Mechanism, q: np.ndarray) -> tuple[np.ndarray, float]:

@@ -18,12 +18,11 @@ from .._messages import listed
 from .._numbers import count, finite_number
 from ..start.consistent import constraint_rows
 from ..system.base import System
-from ..system.mechanism import Mechanism
-from ..system.reaction_forces import refuse_reaction_forces
 from ..system.scaled_loads import scaled
 from .arc_length import PathMetric, PathPoint, Wanted, increment
-from .checks import as_start, check_system, chosen_loads, is_traced, known_rank, usual_length
-from .equilibrium import Equilibrium, equilibrium, neutral_stiffness
+from .checks import usual_length
+from .equilibrium import equilibrium, neutral_stiffness
+from .load_case import LoadCase, load_case
 from .load_path import CriticalPoint, EquilibriumPath
 from .load_steps import State
 
@@ -71,14 +70,6 @@ def equilibrium_path(
     give a small disturbing load. A path that cannot be followed any further is returned as far as
     it was, with the reason in `message`.
     """
-    check_system("equilibrium_path", system)
-    if not isinstance(system, Mechanism):
-        raise TypeError(
-            "equilibrium_path: loads are known by name, which needs a mechanism made with "
-            f"hx.Model; this is a {type(system).__name__}."
-        )
-    refuse_reaction_forces("equilibrium_path", system)
-    chosen = chosen_loads("equilibrium_path", system, loads)
     until = finite_number("equilibrium_path", "until", until)
     if until == 0:
         raise ValueError(
@@ -91,22 +82,17 @@ def equilibrium_path(
         count("equilibrium_path", "points", points, least=2),
         finite_number("equilibrium_path", "largest", largest, positive=True),
     )
-    if t is not None:
-        t = finite_number("equilibrium_path", "t", t)
-    if is_traced((system, start)):
-        raise TypeError(
-            "equilibrium_path: how many points a path has depends on numbers that a compiled "
-            "program does not know beforehand. Differentiate equilibria of path.equilibrium(k)."
-        )
-    if isinstance(start, Equilibrium):
-        start.check_owner("equilibrium_path", system)
-        start = start.start
-    begun = as_start("equilibrium_path", system, start)
-    rank = known_rank("equilibrium_path", begun, "Follow the path of a smaller mechanism.")
-    if begun.redundant:
-        system = system.with_redundant_constraints()
-    time = float(begun.t if t is None else t)
-    return _Follower(system, chosen, time, rank, np.asarray(begun.q), asked).followed()
+    what = load_case(
+        "equilibrium_path",
+        system,
+        start,
+        loads,
+        t,
+        traced="how many points a path has depends on numbers that a compiled program does not "
+        "know beforehand. Differentiate equilibria of path.equilibrium(k).",
+        smaller="Follow the path of a smaller mechanism.",
+    )
+    return _Follower(what, asked).followed()
 
 
 class _Asked(NamedTuple):
@@ -136,16 +122,10 @@ class _Stop(Exception):
 class _Follower:
     """A path that grows."""
 
-    def __init__(
-        self,
-        system: Mechanism,
-        loads: tuple[str, ...],
-        t: float,
-        rank: int,
-        q: np.ndarray,
-        asked: _Asked,
-    ):
-        self.system, self.loads, self.t, self.rank, self.asked = system, loads, t, rank, asked
+    def __init__(self, what: LoadCase, asked: _Asked):
+        self.system, self.loads, start, self.t, self.rank = what
+        self.asked = asked
+        system, q = self.system, np.asarray(start.q)
         lengths, usual = usual_length(system, q)
         size = np.where(lengths, usual, 1.0)
         bodies = system.bodies.n

@@ -166,8 +166,8 @@ class Force(Element):
         return None
 
     def preloaded(self, loads: list[Any]) -> Force:
-        """The element with these constants added to its `inner_loads`."""
-        raise NotImplementedError
+        """The element with these constants added to its `inner_loads`; without such, itself."""
+        return self
 
 
 def components(value: Any, n: int) -> list[Any]:
