@@ -153,7 +153,7 @@ def test_a_newton_iteration_is_linear_in_the_size(level, coupled):
         stage = Stage(context, jnp.zeros(()), y0, 0 * y0.v, y0.v, jnp.asarray(0.01))
         change = lambda x, stage=stage: stage.change(stage.factor(x), stage.residual(x))  # noqa: E731
         made.append(sizes(jax.make_jaxpr(change)((y0.v, y0.z)).jaxpr))
-        assert system.bodies.tangent.together.fill <= 2 * count  # bodies and joints
+        assert system.bodies.tangent.together.solver.fill <= 2 * count  # bodies and joints
         assert system.bodies.tangent.schur.solver.fill == 0
     assert made[1] < 2.05 * made[0]
 

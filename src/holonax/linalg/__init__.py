@@ -12,6 +12,7 @@ from .elimination import minimum_degree as minimum_degree
 from .jacobian import jacobian as jacobian
 from .linearized import derivative as derivative
 from .linearized import linearized as linearized
+from .many import solve_many as solve_many
 from .small import CholeskyFactor as CholeskyFactor
 from .small import LUFactor as LUFactor
 from .small import cholesky as cholesky

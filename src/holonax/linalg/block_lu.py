@@ -9,6 +9,7 @@ scaled, and ordered so that no pivot block is singular. Order and fill are plann
 the numeric phase is a compiled loop over index tables, a program of fixed length for any graph.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -56,7 +57,13 @@ class BlockLU(eqx.Module):
     entry_count: int = eqx.field(static=True)
 
     @staticmethod
-    def plan(n: int, edges: np.ndarray, size: int, after: dict[int, set[int]] | None = None) -> Any:
+    def plan(
+        n: int,
+        edges: np.ndarray,
+        size: int,
+        after: dict[int, set[int]] | None = None,
+        clusters: Sequence[Sequence[int]] = (),
+    ) -> Any:
         """Order the blocks by minimum degree and find the fill.
 
         **Arguments**
@@ -66,10 +73,11 @@ class BlockLU(eqx.Module):
           blocks passed to `factor` are those at (i, j) and at (j, i).
         - `size`: b, the number of rows of every block.
         - `after`: for some blocks those that have to be eliminated before them.
+        - `clusters`: blocks that may go one after the other, in this order (see `eliminate`).
         """
         edges = np.asarray(edges, dtype=np.int64).reshape(-1, 2)
         check_edges(n, edges)
-        e = eliminate(n, edges, after)
+        e = eliminate(n, edges, after, clusters)
         fill = 2 * len(edges)  # points at a block of zeros
         source = np.where(e.source < 0, fill, e.source + len(edges) * e.flipped)
         return BlockLU(
@@ -97,7 +105,12 @@ class BlockLU(eqx.Module):
     @property
     def products(self) -> float:
         """Products of two blocks in a factorisation, for each diagonal block: one of a chain."""
-        return (self.entry_count + 2 * (self.row_update.shape[0] - 1)) / max(self.n, 1)
+        return self.work / max(self.n, 1)
+
+    @property
+    def work(self) -> int:
+        """Products of two blocks in a factorisation."""
+        return self.entry_count + 2 * (self.row_update.shape[0] - 1)
 
     def factor(self, diagonal: Array, forward: Array, backward: Array) -> BlockLUFactor:
         """Factor the matrix with the given blocks.

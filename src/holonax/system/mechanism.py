@@ -42,7 +42,7 @@ from .reaction_forces import seen_rows
 from .signals import Signal, signals_in
 from .static_stiffness import static_stiffness
 from .step import Level
-from .tangent import MechanismSolver
+from .tangent import MechanismSolver, TangentPlan
 from .tangent_blocks import force_diagonals
 from .time_dependence import functions_of, is_timed, is_unannounced
 
@@ -371,11 +371,17 @@ class Mechanism(System):
         return mean(mass), mean(damping), mean(stiffness)
 
     def sturdier(self) -> Mechanism | None:
-        tangent = self.bodies.tangent
-        if tangent is None or not tangent.alone:
+        bodies, tangent = self.bodies, self.bodies.tangent
+        if tangent is None or not (tangent.alone or tangent.welded):
             return None
-        safe = replace(tangent, alone=False)
-        return replace(self, bodies=replace(self.bodies, tangent=safe))
+        safe = tangent
+        if tangent.welded:
+            plan, frame = bodies.plans["all"], bodies.frame
+            safe = TangentPlan.of(
+                bodies.joints, bodies.forces, plan, frame, bodies.mass, weld=False
+            )
+        safe = replace(safe, alone=False, quick=tangent.quick)
+        return replace(self, bodies=replace(bodies, tangent=safe))
 
     def step_solver(self, level: Level, augment: Any = None) -> MechanismSolver | None:
         # the blocks have no place for forces that depend on multipliers of other joints, and

@@ -11,7 +11,8 @@ at once, and what remains is a Schur complement over the joints. Few coupled bod
 into one dense matrix. Else, and once another way has failed its check, bodies and joints are
 eliminated together on their graph, a joint only after all of its bodies, with rho s G^T C added to
 the bodies and s times the constraints, after Bauchau, Epple and Bottasso (2009), so that light
-bodies do no harm.
+bodies do no harm. Where fixed joints make the crossings of a net, their bodies are taken as one
+(`tangent_welds.py`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from .frames import PlanarFrame
 from .step import Level, StepPoint, StepSolver, StepWeights
 from .tangent_blocks import Coupling, Slopes, moving_nodes, spun, step_blocks, step_slopes
 from .tangent_solvers import EachBody, joint_elimination, matrix_times
-from .tangent_whole import Gathered, Together, whole_elimination
+from .tangent_whole import Gathered, Together, WholePlan
 
 # Masses that differ more than this are not trusted to the elimination of each body by itself.
 _LIGHT = 1e-8
@@ -46,8 +47,6 @@ class TangentPlan(eqx.Module):
     schur: Any
     together: Any
     couplings: tuple[Coupling, ...] = eqx.field(static=True)
-    ends: Any = eqx.field(static=True)  # edges of the ends of joints, and which way they point
-    crossings: Any = eqx.field(static=True)  # those of couplings
     alone: bool = eqx.field(static=True)  # whether bodies may be eliminated each by itself
     split: bool = eqx.field(static=True)  # whether translations have nothing but their mass
     few: bool = eqx.field(static=True)  # whether all blocks may be gathered into one matrix
@@ -55,9 +54,16 @@ class TangentPlan(eqx.Module):
 
     @staticmethod
     def of(
-        joints: Sequence[Group], forces: Sequence[Group], plan: BlockPlan, frame: type, mass: Any
+        joints: Sequence[Group],
+        forces: Sequence[Group],
+        plan: BlockPlan,
+        frame: type,
+        mass: Any,
+        *,
+        weld: bool = True,
     ) -> TangentPlan:
-        """Plan for the bodies of one kind with all of their joints and forces."""
+        """Plan for the bodies of one kind with all of their joints and forces; `weld` allows bodies
+        that joints hold entirely to be taken as one."""
         couplings = tuple(
             Coupling(k, i, j)
             for k, group in enumerate([*joints, *forces])
@@ -68,21 +74,24 @@ class TangentPlan(eqx.Module):
         n = mass.shape[0]
         few = (n + plan.joints) * max(frame.dof, plan.size) <= COUPLED_ROWS
         few = few and not isinstance(plan.solver, BlockCholesky)
-        together = ends = crossings = None
+        together = None
         if not few:
-            together, ends, crossings = whole_elimination(joints, forces, couplings, plan, frame, n)
+            together = WholePlan.of(joints, forces, couplings, plan, frame.dof, n, weld=weld)
         alone = not couplings and not light
         groups = [*joints, *forces]
         return TangentPlan(
             joint_elimination(plan),
             together,
             couplings,
-            ends,
-            crossings,
             alone,
             split=alone and all(_is_split(group, frame) for group in groups),
             few=few,
         )
+
+    @property
+    def welded(self) -> bool:
+        """Whether bodies that joints hold entirely are taken as one."""
+        return self.together is not None and self.together.welds is not None
 
 
 def _coupled_nodes(group: Group, frame: type) -> list[tuple[int, int]]:
