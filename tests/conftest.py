@@ -36,7 +36,7 @@ settings.load_profile("holonax")
 
 
 def pytest_collection_finish():
-    """What was imported lives until the end: it is not looked through for garbage after each file."""
+    """What was imported lives until the end: it is not searched for garbage after each file."""
     gc.collect()
     gc.freeze()
 
