@@ -128,8 +128,15 @@ def test_parameters_without_a_function_are_refused():
 # -- motors ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["planar", "spatial"])
-@pytest.mark.parametrize("make", [rotor, slider])
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (rotor, "spatial"),
+        (slider, "planar"),
+        pytest.param(rotor, "planar", marks=pytest.mark.slow),
+        pytest.param(slider, "spatial", marks=pytest.mark.slow),
+    ],
+)
 def test_a_motor_with_gains_is_an_oscillator(make, kind):
     """m x'' = k (r - x) - d x': its closed solution from rest."""
     model, joint = make(kind), "A" if make is rotor else "P"
