@@ -177,7 +177,7 @@ PAIRS = [
     "pair",
     in_part(
         PAIRS,
-        {"GGL-RadauIIA", "Index1-RadauIIA", "Index3-BDF", "PostStabilized-BDF"},
+        {"GGL-RadauIIA", "Index1-RadauIIA", "Index3-BDF", "Index3-Rattle", "PostStabilized-BDF"},
         [f"{type(f).__name__}-{type(i).__name__}" for f, i in PAIRS],
     ),
 )

@@ -72,7 +72,7 @@ def test_same_as_simulate(pair):
         {
             # on a four-bar below
             *("PostStabilized-RK4", "Index3-GeneralizedAlpha"),
-            *("GGL-BDF", "Index3-HHT", "PostStabilized-Dopri5"),
+            *("GGL-BDF", "GGL-RadauIIA", "Index3-HHT", "PostStabilized-Dopri5", "NullSpace-RK4"),
         },
         NAMES,
     ),
