@@ -133,7 +133,8 @@ def test_a_solution_that_fails_its_check_is_found_another_way(monkeypatch):
     loop._compiled.cache_clear()
 
 
-@pytest.mark.parametrize("solver", in_part(["block", "dense"], {"block"}))
+@pytest.mark.slow  # in the plane: three roads of test_step_solver.py
+@pytest.mark.parametrize("solver", ["block", "dense"])
 def test_a_solver_can_be_asked_for(solver):
     build = lambda **options: spherical_chain(2, **options)  # noqa: E731
     runs = [
