@@ -185,7 +185,7 @@ def assert_random_mechanism(name, seed, method):
 @pytest.mark.parametrize(
     "name, seed, method",
     [
-        ("four_bar", 2, "RK4"),
+        pytest.param("four_bar", 2, "RK4", marks=pytest.mark.slow),
         pytest.param("quick_return", 4, "Dopri5", marks=pytest.mark.slow),
         pytest.param("planar_tree", 1, "GGL, Radau", marks=pytest.mark.slow),
     ],

@@ -48,7 +48,7 @@ def test_every_example_is_run_here():
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(x, marks=pytest.mark.slow) if x in SEARCHES else x for x in SETTINGS],
+    in_part(SETTINGS, {*SEARCHES, "events"}),
 )
 def test_example_passes_its_own_checks(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

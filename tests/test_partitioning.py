@@ -276,6 +276,7 @@ def test_the_exact_newton_matrix_is_that_of_finite_differences_and_the_other_is_
     assert off < 1e-7 if matrix == "exact" else off > 1e-3
 
 
+@pytest.mark.slow
 def test_a_stiff_pendulum_takes_large_steps_and_fewer_iterations_with_the_exact_matrix():
     system, start = stiff_double_pendulum()
     exact, approximate = (
