@@ -335,6 +335,9 @@ def test_what_cannot_be_shown(planar):
         (model, {"t_end": 1.0, "sliders": {"crank.mass": 3}}, "give a pair"),
         (model, {"t_end": 1.0, "sliders": {"crank.mass": (2, 3)}}, "must lie between"),
         (model, {"t_end": 1.0, "sliders": 3}, "sliders=3 is not a dictionary"),
+        (model, {"t_end": 1.0, "sliders": np.zeros(3)}, "sliders=.* is not a dictionary"),
+        (model, {"t_end": 1.0, "title": np.zeros(3)}, "title=.* must be a string"),
+        (planar, {"title": 1j}, "title=1j must be a string"),
         (planar, {"port": 1.5}, "port=1.5"),
     ):
         with pytest.raises((ValueError, TypeError), match=f"^show: .*{words}"):
