@@ -193,6 +193,7 @@ def test_three_roads_take_the_same_steps(pair, stiffness):
         np.testing.assert_allclose(run.v[-1], ends[0].v[-1], atol=1e-8)
 
 
+@pytest.mark.slow
 def test_the_fastest_rates_of_a_large_system_are_those_of_its_matrix():
     system, start = links(40, stiffness=50.0)
     q, v = np.asarray(start.q), np.asarray(start.v)
