@@ -42,7 +42,7 @@ from .reaction_forces import seen_rows
 from .signals import Signal, signals_in
 from .static_stiffness import static_stiffness
 from .step import Level
-from .tangent import MechanismSolver, TangentPlan
+from .tangent import MechanismSolver
 from .tangent_blocks import force_diagonals
 from .time_dependence import functions_of, is_timed, is_unannounced
 
@@ -374,13 +374,7 @@ class Mechanism(System):
         bodies, tangent = self.bodies, self.bodies.tangent
         if tangent is None or not (tangent.alone or tangent.welded):
             return None
-        safe = tangent
-        if tangent.welded:
-            plan, frame = bodies.plans["all"], bodies.frame
-            safe = TangentPlan.of(
-                bodies.joints, bodies.forces, plan, frame, bodies.mass, weld=False
-            )
-        safe = replace(safe, alone=False, quick=tangent.quick)
+        safe = tangent.sturdier(bodies)
         return replace(self, bodies=replace(bodies, tangent=safe))
 
     def step_solver(self, level: Level, augment: Any = None) -> MechanismSolver | None:

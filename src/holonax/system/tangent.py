@@ -18,6 +18,7 @@ bodies do no harm. Where fixed joints make the crossings of a net, their bodies 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -92,6 +93,14 @@ class TangentPlan(eqx.Module):
     def welded(self) -> bool:
         """Whether bodies that joints hold entirely are taken as one."""
         return self.together is not None and self.together.welds is not None
+
+    def sturdier(self, bodies: Any) -> TangentPlan:
+        """All bodies and joints on one graph, each by itself."""
+        plan = self
+        if self.welded:
+            groups = bodies.joints, bodies.forces, bodies.plans["all"]
+            plan = TangentPlan.of(*groups, bodies.frame, bodies.mass, weld=False)
+        return replace(plan, alone=False, quick=self.quick)
 
 
 def _coupled_nodes(group: Group, frame: type) -> list[tuple[int, int]]:

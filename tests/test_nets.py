@@ -1,0 +1,122 @@
+"""Nets of beams: crossings that fixed joints hold are one node of the elimination, and its work is
+that of a plane graph."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import holonax as hx
+from holonax.compiler import native
+from holonax.integrator.stage import Stage
+from holonax.linalg import eliminate, solve_many
+from test_step_solver import LEVELS, context_at
+
+SPACING = 0.1
+
+
+@cache
+def net(n, joint="fixed"):
+    """n beams across n others, joined at all crossings, the corners held."""
+    model = hx.Model()
+    section = hx.Section.circle(0.02, E=2e9, G=8e8, density=1500.0)
+    far = (n - 1) * SPACING
+    for k in range(n):
+        at = k * SPACING
+        model.beam(f"x{k}", (0, at, 0), (far, at, 0), section=section, elements=n - 1)
+        model.beam(f"y{k}", (at, 0, 0), (at, far, 0), section=section, elements=n - 1)
+    for i in range(n):
+        for j in range(n):
+            ends = f"x{j}[{i}]", f"y{i}[{j}]"
+            if joint == "fixed":
+                model.fixed(f"knot{i},{j}", *ends)
+            else:
+                model.spherical(f"knot{i},{j}", *ends, at=(i * SPACING, j * SPACING, 0))
+    for i, j in ((0, 0), (0, n - 1), (n - 1, 0), (n - 1, n - 1)):
+        model.fixed(f"corner{i},{j}", "ground", f"x{j}[{i}]")
+    return model.build()
+
+
+@pytest.mark.parametrize("columns", [1, 4])
+def test_many_systems_are_solved_side_by_side_with_exchanges(columns):
+    rng = np.random.default_rng(1)
+    A, B = rng.normal(size=(4, 4, 5)), rng.normal(size=(4, columns, 5))
+    A[:, :, 0] = np.eye(4)[[1, 0, 3, 2]]  # no pivot on the diagonal
+    got = np.asarray(solve_many(jnp.asarray(A), jnp.asarray(B)))
+    for k in range(5):
+        np.testing.assert_allclose(got[..., k], np.linalg.solve(A[..., k], B[..., k]), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "level", [pytest.param(x, marks=() if x == "position" else pytest.mark.slow) for x in LEVELS]
+)
+def test_a_change_undoes_the_derivative_of_a_step_of_a_net(level):
+    """With the multipliers of the joints that are taken away, which follow from the motion."""
+    system, start = net(3)
+    plan = system.bodies.tangent
+    assert plan.welded and plan.together.n == 9
+    context, y0 = context_at(system, start, LEVELS[level], 0.01)
+    rng = np.random.default_rng(1)
+    random = lambda x: jnp.asarray(rng.normal(size=x.shape))  # noqa: E731
+    y0 = y0._replace(v=y0.v + random(y0.v))
+    stage = Stage(context, jnp.asarray(0.01), y0, 0 * y0.v, y0.v, jnp.asarray(0.01))
+    x, along = (y0.v + random(y0.v), y0.z), (random(y0.v), random(y0.z))
+
+    @native
+    def back(x, along):
+        return stage.change(stage.factor(x), jax.jvp(stage.residual, (x,), (along,))[1])
+
+    for got, wanted in zip(back(x, along), along, strict=True):
+        np.testing.assert_allclose(got, wanted, atol=2e-7 * np.max(np.abs(wanted)))
+
+
+@pytest.mark.slow
+def test_a_net_moves_as_it_does_without_welds():
+    system, start = net(4)
+    other = system.sturdier()
+    assert system.bodies.tangent.welded and not other.bodies.tangent.welded
+    method = {"formulation": hx.Index3(), "integrator": hx.GeneralizedAlpha(0.8), "dt": 1e-3}
+    runs = [hx.simulate(x, start, 0.02, save="end", **method) for x in (system, other)]
+    assert all(run.success for run in runs)
+    np.testing.assert_allclose(runs[0].q[-1], runs[1].q[-1], atol=1e-9)
+    scale = np.abs(runs[1].lam[-1]).max()
+    np.testing.assert_allclose(runs[0].lam[-1], runs[1].lam[-1], atol=1e-5 * scale)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("joint", ["fixed", "spherical"])
+def test_the_work_of_a_net_grows_as_that_of_a_plane_graph(joint):
+    """In products of blocks. Nested dissection takes the power 3/2 of the number of nodes in the
+    limit (George 1973); small nets are below it, and grow a little faster."""
+    work = {}
+    for n in (10, 20):
+        plan = net(n, joint)[0].bodies.tangent.together
+        assert (plan.welds is not None) == (joint == "fixed")
+        work[n] = plan.solver.work
+    assert np.log(work[20] / work[10]) / np.log(4) < 2.0
+    if joint == "fixed":  # 10 n^3 is the limit of nested dissection (George 1973)
+        assert all(work[n] < 10 * n**3 for n in work)
+
+
+def test_clusters_are_eliminated_as_wholes_where_that_makes_fewer_products():
+    """Crossings of a grid of lines, two nodes and a joint each."""
+    n = 12
+    node = lambda kind, i, j: kind * n * n + i * n + j  # noqa: E731
+    grid = [(i, j) for i in range(n) for j in range(n)]
+    edges, after = [], {}
+    for i, j in grid:
+        a, b, joint = (node(kind, i, j) for kind in range(3))
+        edges += [(joint, a), (joint, b), (b, a)]
+        after[joint] = {a, b}
+        if i + 1 < n:
+            edges.append((node(0, i + 1, j), a))
+        if j + 1 < n:
+            edges.append((node(1, i, j + 1), b))
+    clusters = [[node(kind, i, j) for kind in range(3)] for i, j in grid]
+    plain = eliminate(3 * n * n, np.array(edges), after)
+    whole = eliminate(3 * n * n, np.array(edges), after, clusters)
+    assert len(whole.row_update) <= len(plain.row_update)
+    for joint, bodies in after.items():
+        assert all(whole.position[b] < whole.position[joint] for b in bodies)
