@@ -10,6 +10,7 @@ import pytest
 
 import holonax as hx
 from holonax.compiler import native
+from holonax.integrator.newmark import _unresolved
 from holonax.integrator.stage import Stage
 from holonax.linalg import eliminate, solve_many
 from test_step_solver import LEVELS, context_at
@@ -120,3 +121,36 @@ def test_clusters_are_eliminated_as_wholes_where_that_makes_fewer_products():
     assert len(whole.row_update) <= len(plain.row_update)
     for joint, bodies in after.items():
         assert all(whole.position[b] < whole.position[joint] for b in bodies)
+
+
+# -- long cables ------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_cable_of_a_thousand_elements_takes_steps_of_the_motion():
+    """Taut between two points and let go: the middle falls freely until the transverse wave, at
+    sqrt(T / m) = 127 m/s, arrives. The slope of the first accelerations, the rounding of strains
+    times EA damping / (m l), is not followed."""
+    model = hx.Model()
+    ends = (0.0, 0.0, 0.0), (40.0, 0.0, 0.0)
+    model.cable("line", *ends, EA=5e6, mass=0.39, length=39.95, elements=1000, damping=0.02)
+    model.spherical("left", "ground", "line.start", at=ends[0])
+    model.spherical("right", "ground", "line.end", at=ends[1])
+    method = {"formulation": hx.Index3(), "integrator": hx.GeneralizedAlpha(0.8)}
+    result = model.simulate(0.1, dt=5e-3, save="end", **method)
+    assert result.success and result.stats["newton_iterations"] <= 4 * result.stats["steps"]
+    middle = np.asarray(result["line(0.5)"].position)[-1]
+    np.testing.assert_allclose(middle, (20.0, 0.0, -0.5 * 9.81 * 0.1**2), atol=1e-6)
+
+
+def test_the_first_slope_is_followed_where_the_step_resolves_it():
+    still, moving = np.zeros(3), np.array([0.0, 0.0, 1.0])
+    for v, a, jerk, unresolved in (
+        (moving, still, 90 * moving, False),  # a spring: omega h = 0.9
+        (moving, still, 1e5 * moving, True),
+        (still, 10 * moving, 900 * moving, False),
+        (still, 10 * moving, 1e4 * moving, True),
+        (still, 1e-12 * moving, moving, False),  # a load that begins at rest
+        (still, still, moving, False),
+    ):
+        assert bool(_unresolved(0.01, v, a, jerk)) == unresolved

@@ -42,6 +42,21 @@ if TYPE_CHECKING:
 
 # What is remembered of steady errors is not enlarged more than for a step of this growth.
 _GROWTH = 2.0
+# What accelerates less than this part of what it will after the first step stands still.
+_STANDING = 1e6
+
+
+def _unresolved(h: Any, v: Array, a: Array, jerk: Array) -> Array:
+    """Whether the slope of the first accelerations is that of motions too fast for the step.
+
+    What the step resolves changes its acceleration in a step by no more than that itself, or by
+    what would undo the velocity. Strong damping makes a slope far larger of the rounding of
+    accelerations already: EA damping / (m l) of it in a cable, and a first step along it would let
+    taut elements go slack. Of what stands still the slope is all there is, and it is kept.
+    """
+    size = lambda x: jnp.max(jnp.abs(x), initial=0.0)  # noqa: E731
+    change, most = h * size(jerk), size(a) + size(v) / h
+    return (change > most) & (change < _STANDING * most)
 
 
 class _Memory(NamedTuple):
@@ -102,6 +117,7 @@ class _NewmarkFamily(ImplicitStep):
         t = jnp.asarray(t0, dtype=float)
         along = (system.qdot(y0.q, y0.v), y0.a, jnp.ones_like(t))
         jerk = derivative(acceleration, (y0.q, y0.v, t), along)
+        jerk = jnp.where(_unresolved(h, y0.v, y0.a, jerk), 0.0, jerk)
         step = jnp.asarray(h, dtype=float)
         w = y0.a + (c.am - c.af) * h * jerk
         return _Memory(w, jerk, jnp.zeros_like(y0.z), step, NewtonCounts.zero())
