@@ -123,7 +123,7 @@ def test_clusters_are_eliminated_as_wholes_where_that_makes_fewer_products():
         assert all(whole.position[b] < whole.position[joint] for b in bodies)
 
 
-# -- long cables ------------------------------------------------------------------------------------
+# -- long cables ---------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
