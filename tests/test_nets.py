@@ -50,12 +50,36 @@ def test_many_systems_are_solved_side_by_side_with_exchanges(columns):
         np.testing.assert_allclose(got[..., k], np.linalg.solve(A[..., k], B[..., k]), atol=1e-12)
 
 
+@cache
+def planar_net(n):
+    """The same of bodies in the plane, with bushings along the lines."""
+    model = hx.Model(gravity=(0.0, -9.81))
+    for i in range(n):
+        for j in range(n):
+            for kind in "xy":
+                model.planar_body(f"{kind}{i},{j}", 1.0, 0.1, position=(i, j), angle=0.3 * i)
+            model.fixed(f"knot{i},{j}", f"x{i},{j}", f"y{i},{j}", at=(i + 0.1, j))
+    spring = {"stiffness": (1e3, 1e3, 10.0), "damping": (10.0, 10.0, 0.1)}
+    for i in range(n):
+        for j in range(n):
+            if i:
+                ends = f"x{i - 1},{j}", f"x{i},{j}"
+                model.bushing(f"along{i},{j}", *ends, at=(i - 0.5, j), **spring)
+            if j:
+                ends = f"y{i},{j - 1}", f"y{i},{j}"
+                model.bushing(f"up{i},{j}", *ends, at=(i, j - 0.5), **spring)
+    return model.build()
+
+
 @pytest.mark.parametrize(
-    "level", [pytest.param(x, marks=() if x == "position" else pytest.mark.slow) for x in LEVELS]
+    ("make", "level"),
+    [(planar_net, "position")]
+    + [pytest.param(planar_net, x, marks=pytest.mark.slow) for x in LEVELS if x != "position"]
+    + [pytest.param(net, x, marks=pytest.mark.slow) for x in LEVELS],
 )
-def test_a_change_undoes_the_derivative_of_a_step_of_a_net(level):
+def test_a_change_undoes_the_derivative_of_a_step_of_a_net(make, level):
     """With the multipliers of the joints that are taken away, which follow from the motion."""
-    system, start = net(3)
+    system, start = make(3)
     plan = system.bodies.tangent
     assert plan.welded and plan.together.n == 9
     context, y0 = context_at(system, start, LEVELS[level], 0.01)

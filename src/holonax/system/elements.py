@@ -44,7 +44,7 @@ class Indices(tuple):
 
     def run(self) -> int | None:
         """The first entry if the table counts up by ones, else None."""
-        first = self[0]
+        first = self[0] if self else 0
         return first if all(x == first + i for i, x in enumerate(self)) else None
 
 
