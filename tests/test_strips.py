@@ -13,6 +13,8 @@ from holonax.compiler.executable import Layout, Program
 from holonax.compiler.operations import Block, blocks_in
 from holonax.compiler.program import Lowered, Lowering, lowered
 from holonax.compiler.strip_writer import StripEmitter
+from holonax.rotation import Vec3
+from holonax.rotation.quaternion import quaternion_exp
 
 
 def _groups(block: Block) -> list[strips.Strips]:
@@ -108,6 +110,35 @@ def test_a_total_of_what_is_not_a_number_is_none(place: int) -> None:
     x[place] = np.nan
     found, _, _ = _compiled(lambda x: (jnp.max(x), jnp.min(x), jnp.sum(x)), x)
     assert np.isnan(found).all()
+
+
+def test_sines_of_angles_of_any_size() -> None:
+    """In vectors, but for those with an angle that these are not made for."""
+    x = np.random.default_rng(5).normal(size=2000) * 100
+    x[[3, 700, 1203]] = 1e15, -1e300, np.nan
+    found, _, _ = _compiled(lambda x: (jnp.sin(x), jnp.cos(x)), x)
+    for value, of in zip(found, (np.sin, np.cos), strict=True):
+        np.testing.assert_allclose(value, of(x), rtol=1e-15, atol=1e-15)
+
+
+def test_rotations_of_many_bodies_are_those_of_few() -> None:
+    """Small turns by series, others in closed form: with derivatives, and one that is no number
+    does not spoil the rest."""
+    random = np.random.default_rng(6)
+    turn = random.normal(size=(3, 1000)) * 10.0 ** random.uniform(-9, 0.7, 1000)
+    turn[:, 0], turn[0, 1] = 0.0, np.nan
+
+    def exp(turn: Any) -> Any:
+        return jnp.stack(quaternion_exp(Vec3(*turn)))
+
+    def both(turn: Any) -> Any:
+        return jax.jvp(exp, (turn,), (jnp.cos(turn),))
+
+    apart = [jax.jit(both)(turn[:, k : k + 100]) for k in range(0, 1000, 100)]
+    wanted = [np.concatenate(x, axis=1) for x in zip(*apart, strict=True)]
+    for found in (jax.jit(both)(turn), _compiled(both, turn)[0]):
+        for x, y in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-13, atol=1e-15)
 
 
 def test_newton_does_not_look_for_digits_that_a_far_place_has_not() -> None:

@@ -21,9 +21,9 @@ from .llvm import STATEMENTS
 from .operations import Block, Buffer, For, Node, blocks_in, touched
 from .totals import totals
 
-LENGTH = 384  # entries of a strip at most,
-SHORTEST = 192  # and at least
-LONG = 2  # strips from which on loops are done in these
+LENGTH = 192  # entries of a strip at most,
+SHORTEST = 96  # and at least
+LONG = 4  # strips from which on loops are done in these
 NEAR = 2  # entries by which the arrays of bodies and of joints may differ
 MOST_PARTS = 64  # of an array
 FURTHEST = 48  # entries that a loop may lag behind

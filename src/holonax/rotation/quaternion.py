@@ -57,9 +57,11 @@ def quaternion_rate(e: Quaternion, w: Vec3) -> Quaternion:
 
 # Functions of x^2 = |turn|^2 for a rotation vector, by series below this: accurate to rounding, and
 # smooth at zero, where the closed forms lose their derivatives. In a step all rotations are small,
-# and trigonometric functions of many bodies take longer than anything else in it, so the closed
-# forms are evaluated only when some rotation is larger.
+# and trigonometric functions take longer than anything else in it, so the closed forms are
+# evaluated only when some rotation is larger. Of very many bodies they are evaluated always: no
+# body can go on before all have been looked at, and to wait for memory once more takes longer.
 _SERIES = 0.3
+_MANY = 768
 
 
 def _of_square(n2: Scalar, series: Sequence[Sequence[float]], closed: Any) -> Any:
@@ -73,6 +75,8 @@ def _of_square(n2: Scalar, series: Sequence[Sequence[float]], closed: Any) -> An
         exact = closed(jnp.where(small, 1.0, n2))
         return tuple(jnp.where(small, a, b) for a, b in zip(by_series(n2), exact, strict=True))
 
+    if jnp.size(n2) >= _MANY:
+        return by_both(n2)
     return lax.cond(jnp.all(n2 < _SERIES), by_series, by_both, n2)
 
 
