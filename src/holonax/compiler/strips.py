@@ -126,29 +126,45 @@ class _Group:
 
 
 class _Later:
-    """Numbers that are computed after a group, since they are found from what it writes."""
+    """What is done after a group: numbers that are found from what it writes, and loops over one
+    body after the other. What needs nothing of these can still be done before them."""
 
     def __init__(self) -> None:
         self.code: list[Node] = []
         self._known: set[Node] = set()
         self._reads: set[Buffer] = set()
+        self._writes: set[Buffer] = set()
 
     def add(self, node: Node) -> None:
-        """Put a number off."""
+        """Put a number or a statement off."""
         self.code.append(node)
-        self._known.add(node)
-        self._reads |= touched(node)[0]
+        for x in _all_in(node):
+            self._known.add(x)
+            if x.op in ("while", "switch"):
+                self._known.update(x.data.phis)
+            reads, writes = touched(x)
+            self._reads |= reads
+            self._writes |= writes
 
     def is_needed(self, node: Node) -> bool:
-        """Whether something needs one of these numbers, or writes to what they are read from."""
-        if node.op == "for":
-            code = node.data.body.code
-            writes = {x.data for x in code if x.op == "store"}
-            needed = any(y in self._known for x in code for y in x.args)
-        else:
-            writes = touched(node)[1]
-            needed = any(x in self._known for x in node.args)
-        return needed or bool(self._reads & writes)
+        """Whether something has to be done after this."""
+        if not self.code:
+            return False
+        for x in _all_in(node):
+            reads, writes = touched(x)
+            if self._writes & (reads | writes) or self._reads & writes:
+                return True
+            if any(y in self._known for y in x.args):
+                return True
+        return False
+
+
+def _all_in(node: Node) -> Iterator[Node]:
+    """A node, and all inside of it."""
+    yield node
+    for block in blocks_in(node):
+        for inner in block.code:
+            yield from _all_in(inner)
 
 
 class _Maker:
@@ -162,7 +178,8 @@ class _Maker:
         """Join the loops of a block, and of those inside of it.
 
         Single numbers between loops are computed before the group, or if they need one of its
-        totals after it.
+        totals after it. A loop over one body after the other, an elimination along a chain, is
+        done after the group, so that loops that follow it but do not need it can be of the group.
         """
         count = _usual_count(block)
         out: list[Node] = []
@@ -187,11 +204,14 @@ class _Maker:
             if not inner and node.op not in STATEMENTS and (meets or later.is_needed(node)):
                 later.add(node)
                 continue
-            if inner or meets or later.is_needed(node):
-                close()
             if node.op != "for":
                 for x in inner:
                     self.block(x)
+            if node.op == "while" and group.parts:
+                later.add(node)
+                continue
+            if inner or meets or later.is_needed(node):
+                close()
             out.append(node)
         close()
         block.code[:] = out
