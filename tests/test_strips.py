@@ -68,8 +68,26 @@ def _in_place(x: Any, y: Any) -> Any:
     return jax.lax.fori_loop(0, 33, round_of, (x, y, 1.0))
 
 
+def _along_a_chain(x: Any, y: Any) -> Any:
+    """Bodies and the ground before them; one body after the other; and what does not need that."""
+    n = x.shape[1]
+    ground = jnp.stack([jnp.full((1,), k + 1.0) for k in range(len(x))])
+    wide = jnp.concatenate([ground, x * y], axis=1)
+    apart = wide[:, 1:] - jnp.cos(wide[:, :-1])
+
+    def following(k: Any, sums: Any) -> Any:
+        before = jax.lax.dynamic_slice(sums, (0, k - 1), (len(x), 1))
+        own = jax.lax.dynamic_slice(apart, (0, k), (len(x), 1))
+        return jax.lax.dynamic_update_slice(sums, own - 0.5 * before, (0, k))
+
+    sums = jax.lax.fori_loop(1, n, following, apart)
+    turned = jnp.concatenate([2 * ground, apart * y], axis=1)
+    free = turned[:, 1:] * wide[:, :-1] + turned[:, :-1]
+    return free, sums * jnp.max(free)
+
+
 @pytest.mark.parametrize("n", [800, 1003, 2311])
-@pytest.mark.parametrize("f", [_neighbours, _in_place])
+@pytest.mark.parametrize("f", [_neighbours, _in_place, _along_a_chain])
 def test_loops_in_strips_give_the_same_numbers(f: Any, n: int) -> None:
     random = np.random.default_rng(n)
     x, y = random.normal(size=(2, 3, n))
@@ -86,6 +104,15 @@ def test_what_loops_pass_on_needs_no_room_for_all_entries() -> None:
     _, made, layout = _compiled(lambda x, y: _neighbours(x, y)[1:3], x, y)
     assert sum(len(group.local) for group in _groups(made.main)) > 2
     assert layout.room < 32 * n  # bytes: less than five numbers of the twenty for each body
+
+
+def test_the_ground_and_what_an_elimination_does_not_need_are_done_in_one_group() -> None:
+    x = np.random.default_rng(1).normal(size=(3, 2000))
+    _, made, _ = _compiled(_along_a_chain, x, np.cos(x))
+    first, *rest = _groups(made.main)
+    assert sum(part.node.op == "store" for part in first.parts) == 6
+    assert {part.node.op for group in rest for part in group.parts} <= {"for"}
+    assert len(first.local) >= 2  # with the ground, these are passed on as well
 
 
 @pytest.mark.parametrize("shape", [(40,), (3, 41), (47, 3), (2, 40, 3), (9, 333), (333, 9)])

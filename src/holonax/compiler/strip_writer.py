@@ -60,6 +60,8 @@ class StripEmitter(LoopEmitter):
         self._label(f"p{n}")
         if part.node.op == "for":
             self._strip_of_loop(part, at, begin, end)
+        elif part.node.op == "store":
+            self._single_entry(part)
         else:
             self._strip_of_bytes(part, at, begin, end)
         self.lines.append(f"  br label %q{n}")
@@ -87,6 +89,16 @@ class StripEmitter(LoopEmitter):
                 operands[x] = self._offset(buffer, back)
             ends = [self._value(f"add nsw i64 {x}, {shift}") if k else x for x in (begin, last)]
             self._call_loop(name, operands, *ends)
+
+    def _single_entry(self, part: StripPart) -> None:
+        """One number of a long array, in the first strip."""
+        (access,) = part.accesses
+        local, place = self._local.get(access.buffer), access.first
+        if local is not None:
+            which, shift = divmod(place, local.entries)
+            place = which * local.room + shift - local.low
+        value = self._operand(part.node.args[1])
+        self.lines.append(f"  store double {value}, ptr {self._offset(access.buffer, str(place))}")
 
     def _strip_of_bytes(self, part: StripPart, at: str, begin: str, end: str) -> None:
         """A part of buffers is filled with zeros, or copied."""

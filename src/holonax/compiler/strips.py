@@ -97,6 +97,15 @@ class _Group:
         """Whether something that reads and writes has to be done after this."""
         return bool(self.writes & (reads | writes) or self.reads & writes)
 
+    def overlaps(self, part: StripPart) -> bool:
+        """Whether something touches what a part does."""
+        own = set(part.expanded())
+        return any(x.buffer in self._elsewhere for x in own) or any(
+            -part.count < new.first - old.first < other.count
+            for new in own
+            for old, other in self._accesses.get(new.buffer, ())
+        )
+
     def add(self, part: StripPart, lanes: int) -> bool:
         """Take one more, if it can be."""
         own = list(part.expanded())
@@ -194,6 +203,8 @@ class _Maker:
             if node.op == "for" and is_idle(node.data):
                 continue
             part = self._part(node, count) if count >= LONG * LENGTH else None
+            if part is not None and node.op == "store" and group.overlaps(part):
+                part = None
             if part is not None:
                 if later.is_needed(node) or not group.add(part, self._lanes):
                     close()
@@ -218,7 +229,8 @@ class _Maker:
 
     def _joined(self, parts: list[StripPart]) -> list[Node]:
         """Statements that do a group."""
-        length = self._length(parts) if len(parts) > 1 else None
+        long = [x for x in parts if x.node.op != "store"]
+        length = self._length(long) if len(long) > 1 else None
         if length is None:
             return [x.node for x in parts]
         self.made.append(Strips(parts, length))
@@ -239,6 +251,8 @@ class _Maker:
             if split is None or not node.data.apart or not self._in_vectors(node):
                 return None
             return _loop(StripPart(node, *split))
+        if node.op == "store":
+            return _single_entry(node, usual)
         if node.op not in ("zero", "copy"):
             return None
         target, *source = node.data if node.op == "copy" else (node.data,)
@@ -248,6 +262,19 @@ class _Maker:
         part = StripPart(node, *split)
         part.accesses = [Access(target, 0, True), *(Access(x, 0, False) for x in source)]
         return part
+
+
+def _single_entry(node: Node, usual: int) -> StripPart | None:
+    """One number that is written to a known place of a long array, that of the ground among those
+    of all bodies, say: done with the first strip."""
+    buffer, (at, value) = node.data, node.args
+    if at.op != "const" or buffer.kind != "f64" or value.kind != "f64" or not buffer.live:
+        return None
+    if buffer.place != "scratch" or _split(buffer.size, usual) is None:
+        return None
+    part = StripPart(node, 1, 1)
+    part.accesses = [Access(buffer, at.data, True)]
+    return part
 
 
 def is_idle(loop: For) -> bool:
@@ -345,7 +372,7 @@ def _shorten(strips: Strips, own: set[Buffer]) -> None:
 
 def _parts_of(buffer: Buffer, strips: Strips, wanted: set[int]) -> tuple[int, list[int]] | None:
     """(entries of a part of a buffer, how far from the beginning of a strip they are touched)."""
-    usual = strips.parts[0].count
+    usual = next(x.count for x in strips.parts if x.node.op != "store")
     for count in wanted or range(usual - 2 * NEAR, usual + 2 * NEAR + 1):
         if buffer.size % count or len(wanted) > 1:
             continue
@@ -354,6 +381,8 @@ def _parts_of(buffer: Buffer, strips: Strips, wanted: set[int]) -> tuple[int, li
             for access in part.accesses:
                 if access.buffer is buffer:
                     if access.first % count + part.count > count:
+                        break
+                    if part.node.op == "store" and access.first % count >= SHORTEST - FURTHEST:
                         break
                     shifts.append(access.first % count - part.lag)
             else:
