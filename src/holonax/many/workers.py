@@ -105,7 +105,8 @@ class Processes:
             try:
                 for block in more:
                     suspects.append(block)  # until it is under way
-                    running[self._pool.submit(call, packed, block[1])] = suspects.pop()
+                    future = self._pool.submit(call, packed, block[1])
+                    running[future] = suspects.pop()
             except BrokenProcessPool:
                 pass
             if not running and not suspects:
