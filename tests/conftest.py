@@ -28,13 +28,17 @@ _FLAG = "--xla_backend_optimization_level"
 if _FLAG not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_FLAG}=0".strip()
 
-# What is imported lives until the end: Python need not look through it for garbage again and again.
-gc.freeze()
 gc.set_threshold(100_000, 20, 20)
 
 # The first example of a property test may have to compile, so there is no deadline.
 settings.register_profile("holonax", deadline=None, derandomize=True)
 settings.load_profile("holonax")
+
+
+def pytest_collection_finish():
+    """What was imported lives until the end: it is not searched for garbage after each file."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="module")

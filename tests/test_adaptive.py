@@ -151,7 +151,7 @@ def test_other_members_are_proportional_to_the_tolerance(pair, last):
 @pytest.mark.parametrize(
     ("pair", "order"),
     [
-        ((hx.GGL(), hx.RadauIIA(3)), 4),
+        pytest.param((hx.GGL(), hx.RadauIIA(3)), 4, marks=pytest.mark.slow),
         pytest.param((hx.GGL(), hx.RadauIIA(2)), 3, marks=pytest.mark.slow),
         ((hx.Index3(), hx.GeneralizedAlpha()), 2),
         ((hx.GGL(), hx.VariableBDF()), 2),  # of its first step, as the next one

@@ -154,6 +154,7 @@ def rope(n, span):
     return model
 
 
+@pytest.mark.slow
 def test_a_chain_between_two_supports_hangs_in_a_catenary():
     n, span = 4, 0.8
     model = rope(n, span)

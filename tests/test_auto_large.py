@@ -115,7 +115,7 @@ def runs(name, size, t_end, *, explicit=True):
     [
         ("chain", 4, 0.5),
         pytest.param("net", 3, 0.5, marks=pytest.mark.slow),
-        ("train", 2, 2.0),
+        pytest.param("train", 2, 2.0, marks=pytest.mark.slow),
         pytest.param("train", 60, 2.0, marks=pytest.mark.slow),
     ],
 )

@@ -70,9 +70,15 @@ def test_the_installed_command_says_its_version():
     ("options", "method"),
     [
         (["--formulation", "Baumgarte"], "Baumgarte(10, beta=10) with Dopri5"),
-        (["--integrator", "AdamsMoulton"], "passes=2) with AdamsMoulton"),
+        pytest.param(
+            *(["--integrator", "AdamsMoulton"], "passes=2) with AdamsMoulton"),
+            marks=pytest.mark.slow,
+        ),
         (["--integrator", "VariableBDF"], "passes=2) with VariableBDF"),
-        (["--integrator", "GeneralizedAlpha"], "passes=2) with GeneralizedAlpha"),
+        pytest.param(
+            *(["--integrator", "GeneralizedAlpha"], "passes=2) with GeneralizedAlpha"),
+            marks=pytest.mark.slow,
+        ),
         (["--integrator", "Rattle"], "Index3('physical') with Rattle"),
         (["--integrator", "RK4", "--dt", "0.01"], "passes=2) with RK4"),
     ],

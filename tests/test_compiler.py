@@ -42,6 +42,7 @@ from holonax.compiler import (
 from holonax.compiler import loops as vector_loops
 from holonax.compiler import program as programs
 from holonax.compiler.executable import Program
+from sections import in_part
 
 FLOATS = ("float64", "float32")
 WHOLE = tuple(f"{sign}int{n}" for sign in ("", "u") for n in (8, 16, 32, 64))
@@ -382,7 +383,7 @@ def each_whole(*slow):
 
 
 @pytest.mark.parametrize("way", ["scalars", "memory", "vectors", "constants"])
-@pytest.mark.parametrize("dtype", each_whole("int8", "int16", "int32", "uint16", "uint32"))
+@pytest.mark.parametrize("dtype", each_whole("int8", "int16", "int32", "uint8", "uint16", "uint32"))
 def test_whole_numbers_are_those_of_jax(dtype, way):
     x, y = pairs(dtype, limits_of(dtype))
     f = of_all(TRUTH if dtype == "bool" else WHOLE_NUMBERS)
@@ -923,7 +924,7 @@ def branches(draw: Draw) -> Case:
     return Case(f, (x, which), assert_equal)
 
 
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(seed=st.integers(0, 2**32))
 @pytest.mark.parametrize("name", CASES)
 def test_primitives_are_those_of_jax_on_random_shapes(name, seed):
@@ -976,7 +977,9 @@ def test_primitives_of_other_versions_pass_an_array_on(name):
         assert_identical(run(primitive.bind, x, way=way), x)
 
 
-@pytest.mark.parametrize("shape", [(1024,), (1025,), (33, 32), (2, 3, 200)])
+@pytest.mark.parametrize(
+    "shape", in_part([(1024,), (1025,), (33, 32), (2, 3, 200)], {"(33, 32)", "(2, 3, 200)"})
+)
 def test_sizes_around_the_limit_up_to_which_arrays_are_taken_apart(shape):
     draw = Draw(3)
     x, y = draw.whole(shape), draw.whole(shape)
@@ -1006,13 +1009,13 @@ many = partial(settings, suppress_health_check=list(HealthCheck), print_blob=Fal
 seeds = st.integers(0, 1000)
 
 
-@many(max_examples=25)
+@many(max_examples=12)
 @given(random_programs.programs(random_programs.VARIED), seeds)
 def test_random_programs(program, seed):
     assert_program_is_that_of_jax(program, seed, WAYS)
 
 
-@many(max_examples=35)
+@many(max_examples=18)
 @given(random_programs.programs(random_programs.UPDATES), seeds)
 def test_random_programs_that_update_arrays_in_place(program, seed):
     assert_program_is_that_of_jax(
@@ -1026,7 +1029,7 @@ def test_random_programs_of_large_arrays(program, seed):
     assert_program_is_that_of_jax(program, seed, ["scalars", "loops"])
 
 
-@many(max_examples=15)
+@many(max_examples=8)
 @given(random_programs.programs(random_programs.VARIED), seeds)
 def test_random_programs_on_a_batch(program, seed):
     assert_program_is_that_of_jax(program, seed, ["loops", "loops in memory"], batch=True)
@@ -1228,7 +1231,7 @@ def smooth(x, n):
     return lax.fori_loop(0, n, body, (x, jnp.zeros(3)))
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", in_part(WAYS, {"scalars", "memory", "vectors", "rows"}))
 def test_derivatives_of_loops(way):
     x, n, dx = np.array([0.3, 1.2, -0.4, 2.0]), 5, np.array([1.0, -2.0, 0.5, 3.0])
 

@@ -252,7 +252,8 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(
-    "pair", in_part(PAIRS, {"Index3", "NullSpace"}, [type(f).__name__ for f, _ in PAIRS])
+    "pair",
+    in_part(PAIRS, {"Index3", "NullSpace", "PostStabilized"}, [type(f).__name__ for f, _ in PAIRS]),
 )
 def test_a_flap_rests_on_its_stop_with_any_formulation(pair):
     """Half of its weight is carried by the tip, half by the hinge."""

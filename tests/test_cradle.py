@@ -43,7 +43,7 @@ ARRIVAL = np.sqrt(2 * 9.81 * LENGTH * (1 - np.cos(SWING)))  # where the ball han
 FEW_AND_MANY = [
     3,
     pytest.param(2, marks=pytest.mark.slow),
-    4,
+    pytest.param(4, marks=pytest.mark.slow),
     pytest.param(5, marks=pytest.mark.slow),
 ]
 

@@ -52,6 +52,7 @@ def test_energy_is_kept_to_rounding_or_never_grows(make, dt):
     assert np.max(less.drift()[1]) < 1e-12
 
 
+@pytest.mark.slow
 def test_the_trapezoidal_rule_blows_up_where_they_do_not():
     made = whirling()
     result = hx.simulate(*made, 4.0, dt=0.02, formulation=hx.Index2(), integrator=hx.Trapezoidal())

@@ -66,7 +66,7 @@ EQUAL = {
 }
 
 
-@pytest.mark.parametrize("name", in_part(EQUAL, {"partitioning"}))
+@pytest.mark.parametrize("name", in_part(EQUAL, {"partitioning", "GGL, Radau"}))
 def test_equal_steps_are_those_of_simulate(name):
     system, start = slider_crank()
     formulation, integrator = EQUAL[name]
@@ -185,8 +185,8 @@ def assert_random_mechanism(name, seed, method):
 @pytest.mark.parametrize(
     "name, seed, method",
     [
-        ("four_bar", 2, "RK4"),
-        ("quick_return", 4, "Dopri5"),
+        pytest.param("four_bar", 2, "RK4", marks=pytest.mark.slow),
+        pytest.param("quick_return", 4, "Dopri5", marks=pytest.mark.slow),
         pytest.param("planar_tree", 1, "GGL, Radau", marks=pytest.mark.slow),
     ],
 )

@@ -101,6 +101,7 @@ def test_equal_steps_are_shortened_to_an_event(pendulum, method):
     assert abs(run.q[-1, 0]) < 1e-14
 
 
+@pytest.mark.slow
 def test_a_thousand_impacts():
     """A ball that loses nothing: impacts at equal times, for as long as one likes."""
     ball = hx.FunctionSystem(

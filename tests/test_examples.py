@@ -13,6 +13,7 @@ import holonax as hx
 from holonax import examples as ready
 from holonax.papers.ascher1995 import SQUEEZER
 from references import SAMPLES, Samples, integrate, minimal, observed_order, rms, rods
+from sections import in_part
 
 matplotlib.use("Agg")
 
@@ -47,7 +48,7 @@ def test_every_example_is_run_here():
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(x, marks=pytest.mark.slow) if x in SEARCHES else x for x in SETTINGS],
+    in_part(SETTINGS, {*SEARCHES, "events"}),
 )
 def test_example_passes_its_own_checks(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -125,7 +126,7 @@ def test_double_pendulum():
     agrees(ready.double_pendulum(), rhs, np.zeros(4), seen, lambda y, t: y[:2], 2.0, 200)
 
 
-@pytest.mark.parametrize("case", ["I", "II"])
+@pytest.mark.parametrize("case", in_part(["I", "II"], {"I"}))
 def test_two_link_arm(case):
     start = 2 * np.cos(np.deg2rad(70.0))  # where the end is: level with the shoulder
 

@@ -168,7 +168,10 @@ def test_drift_that_a_method_is_known_for_is_no_failure(dt):
         {"dt": 0.01, "formulation": hx.PostStabilized(), "integrator": hx.RK4()},
         {"dt": 0.01, "formulation": hx.CoordinateProjection(), "integrator": hx.Dopri5()},
         {"dt": 0.01, "formulation": hx.Index3(), "integrator": hx.GeneralizedAlpha(0.9)},
-        {"dt": 0.01, "formulation": hx.GGL(), "integrator": hx.RadauIIA(2)},
+        pytest.param(
+            {"dt": 0.01, "formulation": hx.GGL(), "integrator": hx.RadauIIA(2)},
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_step_in_the_ground_is_not_climbed_in_no_time(options):

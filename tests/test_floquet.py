@@ -51,10 +51,10 @@ def shaken_pendulum(amplitude, rate, *, upright, damping=0.0, length=0.4):
 @pytest.mark.parametrize(
     ("amplitude", "rate", "upright", "stable"),
     [
-        (0.02, 9.0, False, True),
+        pytest.param(0.02, 9.0, False, True, marks=pytest.mark.slow),
         (0.1, 9.9, False, False),  # twice its own frequency: it is shaken up
         (0.05, 90.0, True, True),  # Kapitza's pendulum stands
-        (0.05, 30.0, True, False),
+        pytest.param(0.05, 30.0, True, False, marks=pytest.mark.slow),
     ],
 )
 def test_a_shaken_pendulum_has_the_multipliers_of_mathieu(amplitude, rate, upright, stable):

@@ -8,10 +8,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "docs" / "gallery"
-# Those that take seconds to compile.
-LONG = (
-    "bricard cam cantilever four_bar governor pantograph planetary_gear quick_return rolling_coin "
-    "scissor_lift scotch_yoke slider_crank straight_line trebuchet universal_joint"
+# Those that take seconds to compile, and simple ones.
+SLOW = (
+    "bricard cam cantilever conical_pendulum coupled_pendulums double_pendulum four_bar governor "
+    "gyroscope pantograph pendulum planetary_gear quick_return rolling_coin rotor scissor_lift "
+    "scotch_yoke slider_crank straight_line trebuchet universal_joint"
 )
 
 
@@ -25,7 +26,7 @@ def make_gallery():
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(x.stem, marks=[pytest.mark.slow] if x.stem in LONG.split() else [])
+        pytest.param(x.stem, marks=[pytest.mark.slow] if x.stem in SLOW.split() else [])
         for x in sorted(EXAMPLES.glob("*.py"))
     ],
 )

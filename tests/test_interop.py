@@ -11,6 +11,7 @@ from scipy.integrate import solve_ivp
 
 import holonax as hx
 from holonax import examples
+from sections import in_part
 
 END = 0.5
 
@@ -71,7 +72,7 @@ def test_baumgarte_keeps_what_drifts(case):
     assert drift[30.0] < 1e-4 * drift[0.0] / 0.5
 
 
-@pytest.mark.parametrize("index", [1, 2, 3, "GGL"])
+@pytest.mark.parametrize("index", in_part([1, 2, 3, "GGL"], {"1", "2"}))
 def test_the_derivatives_of_a_dae(case, index):
     system, start, *_ = case
     dae = system.as_dae(index, start=start)

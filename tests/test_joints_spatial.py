@@ -9,6 +9,7 @@ import pytest
 
 import holonax as hx
 from holonax.compiler import native
+from sections import in_part
 
 ROTATIONS = {"a": (0.3, 0.2, 0.1), "b": (1.0, 0.2, -0.4), "c": (-0.5, 0.7, 0.2)}
 POSITIONS = {"a": (0.1, 0.2, 0.3), "b": (1.0, -0.3, 0.4), "c": (0.6, 0.1, -0.8)}
@@ -282,7 +283,7 @@ def case(request):
 # One case after the other, so that the compiled program of each is made once and shared.
 @pytest.mark.parametrize("case", list(CASES), indirect=True, scope="module")
 class TestEveryJoint:
-    @pytest.mark.parametrize("seed", [1, 2, 3])
+    @pytest.mark.parametrize("seed", in_part([1, 2, 3], {"2", "3"}))
     def test_derivatives_agree_with_differences(self, case, seed):
         q, v, t, d = state = case.random(seed)
         here = case.at(*state)

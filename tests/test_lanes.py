@@ -228,14 +228,14 @@ inputs = st.lists(st.booleans(), min_size=12, max_size=12)
 ways = st.sampled_from([way for way in WAYS if way != "constants"])
 
 
-@many(max_examples=20)
+@many(max_examples=10)
 @given(random_programs.programs(random_programs.VARIED), st.integers(0, 1000), inputs, ways)
 def test_random_programs_in_lanes(program, seed, shared, way):
     with limits(**WAYS[way]):
         assert_lanes_are_runs(program, seed, shared[: len(program.inputs)], 4)
 
 
-@many(max_examples=15)
+@many(max_examples=8)
 @given(random_programs.programs(random_programs.UPDATES), st.integers(0, 1000), inputs)
 def test_random_programs_that_update_arrays_in_lanes(program, seed, shared):
     with limits(**WAYS["loops in memory"]):

@@ -86,7 +86,7 @@ def derivatives(f, inputs, tangents, cotangent):
     return both(inputs)
 
 
-@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("n", in_part([1, 3, 6, 7, 13, 33, 14], {"1", "6", "13", "33"}))
 def test_derivatives_agree_with_those_of_lapack(n):
     S, A, b = (jnp.asarray(x) for x in (random_spd(n), random_matrix(n), np.ones(n)))
     dA, db = jnp.asarray(random_matrix(n, 5)), jnp.asarray(random_matrix(n, 6)[0])
@@ -103,7 +103,7 @@ def test_derivatives_agree_with_those_of_lapack(n):
         np.testing.assert_allclose(x, y, **tolerance)
 
 
-@pytest.mark.parametrize("n", [3, 7, 14, pytest.param(33, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", in_part([3, 7, 14, 33], {"14", "33"}))
 def test_second_derivatives_exist(n):
     S, b = jnp.asarray(random_spd(n)), jnp.ones(n)
 
@@ -115,7 +115,7 @@ def test_second_derivatives_exist(n):
     assert jax.jit(jax.hessian(energy))(0.0) == pytest.approx(float(expected), rel=1e-10)
 
 
-@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("n", in_part([1, 3, 6, 7, 13, 33, 14], {"1", "6", "13", "33"}))
 def test_a_batch_is_solved_as_its_members(n):
     S = jnp.stack([jnp.asarray(random_spd(n, k)) for k in range(3)])
     A = jnp.stack([jnp.asarray(random_matrix(n, k)) for k in range(3)])
@@ -198,8 +198,8 @@ def block_solve(plan, diagonal, off_diagonal, rhs):
     return plan.solve(plan.factor(diagonal, off_diagonal), rhs)
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
-@pytest.mark.parametrize("b", in_part([1, 2, 3, 6], {"1", "3"}))
+@pytest.mark.parametrize("graph", in_part(GRAPHS, {"tree", "star"}))
+@pytest.mark.parametrize("b", in_part([1, 2, 3, 6], {"1", "3", "6"}))
 def test_block_solutions_agree_with_dense_ones(graph, b):
     n, edges = GRAPHS[graph]
     blocks = random_blocks(n, edges, b)
@@ -230,7 +230,7 @@ def test_the_numbering_of_blocks_and_the_sense_of_edges_do_not_matter(graph):
     np.testing.assert_allclose(y[:, new], x, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("graph", ["single block", "chain", "ring", "net"])
+@pytest.mark.parametrize("graph", in_part(["single block", "chain", "ring", "net"], {"chain"}))
 def test_block_derivatives_agree_with_dense_ones(graph):
     n, edges = GRAPHS[graph]
     b = 2

@@ -5,6 +5,7 @@ import pytest
 
 import holonax as hx
 from holonax.compiler import counts
+from sections import in_part
 
 INERTIA, MASS = 0.5, 2.0
 
@@ -94,7 +95,7 @@ def expected(case, value, t):
     }[case]
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", in_part(CASES, {"of state", "torque"}))
 def test_another_value_of_a_parameter_compiles_nothing(case):
     add, name, make = CASES[case]
     model = make()
@@ -128,8 +129,15 @@ def test_parameters_without_a_function_are_refused():
 # -- motors ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["planar", "spatial"])
-@pytest.mark.parametrize("make", [rotor, slider])
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (rotor, "spatial"),
+        (slider, "planar"),
+        pytest.param(rotor, "planar", marks=pytest.mark.slow),
+        pytest.param(slider, "spatial", marks=pytest.mark.slow),
+    ],
+)
 def test_a_motor_with_gains_is_an_oscillator(make, kind):
     """m x'' = k (r - x) - d x': its closed solution from rest."""
     model, joint = make(kind), "A" if make is rotor else "P"

@@ -7,6 +7,7 @@ import pytest
 
 import holonax as hx
 from holonax.compiler import counts
+from sections import in_part
 
 SPEED = 7.0  # [rad/s]
 
@@ -29,7 +30,7 @@ def _steady(t):
     return SPEED * t
 
 
-@pytest.fixture(scope="module", params=["planar", "spatial"])
+@pytest.fixture(scope="module", params=in_part(["planar", "spatial"], {"planar"}))
 def driven(request):
     return crank(request.param).simulate(2.0, dt=0.01, save=101)
 
@@ -72,7 +73,7 @@ def test_every_name_has_a_value_and_a_unit(driven):
         assert unit or name.startswith(("drift", "crank.quaternion"))
 
 
-@pytest.fixture(scope="module", params=["planar", "spatial"])
+@pytest.fixture(scope="module", params=in_part(["planar", "spatial"], {"spatial"}))
 def sprung(request):
     """A slider on a spring and a damper along its rail, its centre of mass off the origin."""
     model = hx.Model(gravity=(0.0, 0.0, 0.0))
@@ -190,7 +191,7 @@ def pendulum(kind):
     return model
 
 
-@pytest.mark.parametrize("kind", ["planar", "spatial"])
+@pytest.mark.parametrize("kind", in_part(["planar", "spatial"], {"spatial"}))
 def test_an_event_on_an_angle_is_at_that_angle(kind):
     sense = -1.0 if kind == "planar" else 1.0  # gravity turns it
     for level in (0.4, 1.1):

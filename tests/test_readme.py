@@ -109,6 +109,7 @@ def test_the_code_of_the_page_on_names_runs(tmp_path, monkeypatch):
     assert names["result"].status == "event" and names["gap"].shape == (601,)
 
 
+@pytest.mark.slow
 def test_the_code_of_the_page_on_control_runs():
     page = (ROOT / "docs" / "control.md").read_text(encoding="utf-8")
     names = {}

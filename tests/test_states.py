@@ -44,8 +44,8 @@ PAIRS = [
     (hx.PostStabilized(), hx.RK4(), 0.01, 2e-6),
     (hx.NullSpace(), hx.RK4(), 0.01, 2e-6),
     (hx.Index3(), hx.GeneralizedAlpha(), 0.002, 2e-4),
-    (hx.GGL(), hx.BDF(), 0.002, 2e-4),
-    (hx.Index2(), hx.RadauIIA(), 0.02, 1e-6),
+    pytest.param(hx.GGL(), hx.BDF(), 0.002, 2e-4, marks=pytest.mark.slow),
+    pytest.param(hx.Index2(), hx.RadauIIA(), 0.02, 1e-6, marks=pytest.mark.slow),
 ]
 
 

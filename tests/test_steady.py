@@ -164,6 +164,7 @@ def circling_frequency(slant, turn, w3, radius=0.4, mass=1.5):
     return np.max(values.imag)
 
 
+@pytest.mark.slow
 def test_a_disc_that_rolls_in_a_circle_nods():
     built, w3 = circling_disc()
     small = hx.linearize(*built)

@@ -171,7 +171,7 @@ def test_error_weights_belong_to_a_method_of_lower_order(integrator):
     "pair",
     [
         (hx.PostStabilized("both", passes=2), hx.Dopri5()),
-        (hx.PostStabilized("both", passes=2), hx.Euler()),
+        pytest.param((hx.PostStabilized("both", passes=2), hx.Euler()), marks=pytest.mark.slow),
     ],
     ids=lambda pair: type(pair[1]).__name__,
 )

@@ -9,8 +9,8 @@ from holonax import examples, study
 INDEX3 = [
     hx.ImplicitMidpoint(),
     hx.GeneralizedAlpha(),
-    hx.HHT(),
-    hx.BDF(2),
+    pytest.param(hx.HHT(), marks=pytest.mark.slow),
+    pytest.param(hx.BDF(2), marks=pytest.mark.slow),
     hx.RadauIIA(2),
     pytest.param(hx.RadauIIA(3), marks=pytest.mark.slow),
 ]
@@ -120,7 +120,7 @@ def test_baumgarte_tied_to_the_step_has_the_same_radius_at_every_step_size(gain,
     [
         (hx.PostStabilized("both"), hx.RK4()),
         (hx.CoordinateProjection(), hx.AdamsMoulton(4)),
-        (hx.GGL(), hx.RadauIIA(3)),
+        pytest.param(hx.GGL(), hx.RadauIIA(3), marks=pytest.mark.slow),
         (hx.Index3(), hx.GeneralizedAlpha(0.8)),
     ],
     ids=["projected RK4", "projected Adams", "GGL Radau", "index-3 generalized-alpha"],

@@ -76,7 +76,7 @@ def matrix(name):
 
 
 @pytest.mark.parametrize("augment", [None, 1.0], ids=["by itself", "augmented"])
-@pytest.mark.parametrize("name", in_part(MECHANISMS, {"governor", "spatial slider-crank"}))
+@pytest.mark.parametrize("name", in_part(MECHANISMS, {"chain", "governor", "spatial slider-crank"}))
 def test_solution_undoes_the_derivative(name, augment):
     derivative, solved, (n, rows) = matrix(name)
     rng = np.random.default_rng(4)
@@ -133,6 +133,7 @@ def test_a_solution_that_fails_its_check_is_found_another_way(monkeypatch):
     loop._compiled.cache_clear()
 
 
+@pytest.mark.slow  # in the plane: three roads of test_step_solver.py
 @pytest.mark.parametrize("solver", ["block", "dense"])
 def test_a_solver_can_be_asked_for(solver):
     build = lambda **options: spherical_chain(2, **options)  # noqa: E731
@@ -143,7 +144,8 @@ def test_a_solver_can_be_asked_for(solver):
     np.testing.assert_allclose(runs[0].q[-1], runs[1].q[-1], atol=1e-11)
 
 
-@pytest.mark.parametrize("n", [10, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [5, 10, 100])
 def test_one_iteration_solves_a_step_however_long_the_chain(n):
     """Multipliers change by amounts that grow with the chain, but the equations are linear in
     them: what an iteration leaves is of the size of the displacements' change, here 1e-9, times

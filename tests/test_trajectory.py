@@ -45,7 +45,9 @@ def end(motion):
 
 @pytest.mark.parametrize(
     "pair",
-    in_part(PAIRS, {"GGL-RadauIIA", "CoordinatePartitioning-RK4", "Index3-HHT"}, NAMES),
+    in_part(
+        PAIRS, {*NAMES} - {"PostStabilized-Dopri5", "Index3-GeneralizedAlpha", "GGL-BDF"}, NAMES
+    ),
 )
 def test_same_as_simulate(pair):
     system, start = hx.examples.slider_crank()
@@ -64,7 +66,16 @@ def test_same_as_simulate(pair):
 
 
 @pytest.mark.parametrize(
-    "pair", in_part(PAIRS, {"GGL-BDF", "Index3-HHT", "PostStabilized-RK4"}, NAMES)
+    "pair",
+    in_part(
+        PAIRS,
+        {
+            # on a four-bar below
+            *("PostStabilized-RK4", "Index3-GeneralizedAlpha"),
+            *("GGL-BDF", "GGL-RadauIIA", "Index3-HHT", "PostStabilized-Dopri5", "NullSpace-RK4"),
+        },
+        NAMES,
+    ),
 )
 def test_gradient_is_that_of_the_numbers(pair):
     """Central differences of the same computation: their own error is about 1e-9 here."""
@@ -93,7 +104,7 @@ def test_gradient_is_that_of_the_numbers(pair):
     ],
 )
 def test_by_jax_forward_and_back(pair):
-    """grad and jvp of `trajectory` itself, and a batch by vmap, against the host's way."""
+    """grad and jvp of `trajectory` itself, against the host's way."""
     system, start = hx.examples.slider_crank()
     given = (start.q, start.v)
 
@@ -109,9 +120,6 @@ def test_by_jax_forward_and_back(pair):
     assert slope == pytest.approx(exact[1]["m"], rel=1e-10)
     forward = jax.jit(lambda m: jax.jvp(lambda m: value(m, "forward"), (m,), (1.0,)))(1.1)
     assert forward[1] == pytest.approx(float(slope), rel=1e-10)
-    masses = np.linspace(0.9, 1.1, 3)
-    batch = jax.jit(jax.vmap(value))(masses)
-    np.testing.assert_allclose(batch, [value(m) for m in masses], rtol=1e-12)
 
 
 def test_derivative_by_the_times():
@@ -226,7 +234,7 @@ TIGHT = [
 ]
 MODEL_PAIRS = [*PAIRS[:3], *TIGHT, *PAIRS[5:7], (hx.NullSpace(), hx.RK4(), {"dt": 5e-3})]
 MODEL_PAIRS += PAIRS[8:]
-QUICK = ("PostStabilized-RK4", "Index3-GeneralizedAlpha", "Baumgarte-RK4")
+QUICK = ("PostStabilized-RK4", "Index3-GeneralizedAlpha")
 # The last number is the step of differences, relative to what is changed. The derivative by a
 # length of the chain is small beside what it is the sum of: differences are off by rounding, 1.5e-5
 # of it for a step of 1e-5, 7e-7 for 1e-4, and by 1e-8 for 1e-3, whatever the tolerance of Newton's
@@ -365,11 +373,10 @@ def test_no_named_parameter_makes_another_program():
 
     simulate(system), gradient({})
     before = differentiated()
-    for name, value in known.items():
-        at = {name: np.asarray(value, dtype=float) * 1.0001}
-        simulate(system.with_parameters(at))
-        gradient(at)
-        assert differentiated() == before, name
+    at = {name: np.asarray(value, dtype=float) * 1.0001 for name, value in known.items()}
+    simulate(system.with_parameters(at))
+    gradient(at)
+    assert differentiated() == before
 
 
 @pytest.mark.parametrize(
@@ -379,7 +386,10 @@ def test_no_named_parameter_makes_another_program():
             *(lambda x: (hx.Index3(), hx.GeneralizedAlpha(x)), 0.8, {"dt": 2e-2}),
             marks=pytest.mark.slow,
         ),
-        (lambda x: (hx.Index3(augment=x), hx.GeneralizedAlpha(0.8)), 1.0, {"dt": 2e-2}),
+        pytest.param(
+            *(lambda x: (hx.Index3(augment=x), hx.GeneralizedAlpha(0.8)), 1.0, {"dt": 2e-2}),
+            marks=pytest.mark.slow,
+        ),
         (lambda x: (hx.Baumgarte(x, x**2), hx.RK4()), 10.0, {"dt": 2e-2}),
     ],
     ids=["rho_inf", "augment", "gains"],
@@ -453,7 +463,9 @@ def switched(t):
     return jnp.where(t < 0.137, 0.0, 50.0)
 
 
-@pytest.mark.parametrize("pair", [PAIRS[0], PAIRS[3]], ids=[NAMES[0], NAMES[3]])
+@pytest.mark.parametrize(
+    "pair", in_part([PAIRS[0], PAIRS[3]], {"PostStabilized-RK4"}, [NAMES[0], NAMES[3]])
+)
 def test_breaks_are_those_of_simulate(pair):
     """Hit exactly, not seen a step too early, and methods that remember begin anew."""
 

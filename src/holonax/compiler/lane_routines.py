@@ -6,7 +6,7 @@ selection, since each has pivots of its own.
 
 from __future__ import annotations
 
-from .routines import _Text
+from .routines import TRIANGULAR_SOLVE, _Text, triangular_solve
 
 
 class _Lanes(_Text):
@@ -51,6 +51,10 @@ class _Lanes(_Text):
         """y - m x."""
         product = self.value(f"fmul contract {self.real} {m}, {x}")
         return self.value(f"fsub contract {self.real} {y}, {product}")
+
+    def subtract(self, n: str, m: str, x: str, y: str) -> None:
+        with self.loop("0", n) as c:
+            self.store(self.less(m, self.load(x, c), self.load(y, c)), y, c)
 
 
 def declarations(lanes: int) -> set[str]:
@@ -150,34 +154,7 @@ def _cholesky(lanes: int) -> str:
 
 
 def _triangular_solve(lanes: int) -> str:
-    """Rows of x are found one after the other, and taken out of those that follow."""
-    f = _Lanes(
-        "@lanes.triangular_solve(i64 %n, i64 %k, i64 %lower, i64 %turned, i64 %unit, ptr %a, "
-        "ptr %x)",
-        lanes,
-    )
-    forward = f.value(f"icmp ne i64 {f.value('xor i64 %lower, %turned')}, 0")
-    last = f.value("sub i64 %n, 1")
-    plain = f.value("icmp eq i64 %turned, 0")
-    scaled = f.value("icmp eq i64 %unit, 0")
-    with f.loop("0", "%n") as step:
-        back = f.value(f"sub i64 {last}, {step}")
-        i = f.value(f"select i1 {forward}, i64 {step}, i64 {back}")
-        found = f.row("%x", i, "%k")
-        with f.when(scaled):
-            pivot = f.load(f.row("%a", i, "%n"), i)
-            with f.loop("0", "%k") as c:
-                f.store(f.value(f"fdiv {f.real} {f.load(found, c)}, {pivot}"), found, c)
-        begin = f.value(f"select i1 {forward}, i64 {f.value(f'add i64 {i}, 1')}, i64 0")
-        end = f.value(f"select i1 {forward}, i64 %n, i64 {i}")
-        with f.loop(begin, end) as j:
-            upper = f.value(f"select i1 {plain}, i64 {j}, i64 {i}")
-            column = f.value(f"select i1 {plain}, i64 {i}, i64 {j}")
-            m = f.load(f.row("%a", upper, "%n"), column)
-            row = f.row("%x", j, "%k")
-            with f.loop("0", "%k") as c:
-                f.store(f.less(m, f.load(found, c), f.load(row, c)), row, c)
-    return f.end()
+    return triangular_solve(_Lanes(f"@lanes.{TRIANGULAR_SOLVE}", lanes))
 
 
 def text(names: set[str], lanes: int) -> str:

@@ -14,6 +14,8 @@ from . import lapack
 class _Text:
     """Lines of a function, with loops."""
 
+    real = "double"  # the type of an entry
+
     def __init__(self, head: str):
         self.lines = [f"define internal void {head} nounwind {{", "entry:"]
         self.block, self._n = "entry", 0
@@ -72,6 +74,10 @@ class _Text:
     def row(self, matrix: str, i: str, width: str) -> str:
         return self.at(matrix, self.value(f"mul i64 {i}, {width}"))
 
+    def subtract(self, n: str, m: str, x: str, y: str) -> None:
+        """y -= m x, of n entries."""
+        self.do(f"call void @subtract(i64 {n}, double {m}, ptr {x}, ptr {y})")
+
     def end(self) -> str:
         self.do("ret void")
         self.lines.append("}")
@@ -126,8 +132,7 @@ def _lu() -> str:
             m = f.value(f"fdiv double {f.load(row, k)}, {pivot}")
             f.store(m, row, k)
             with f.when(f.value(f"fcmp une double {m}, 0.0")):
-                rest = f.at(row, after)
-                f.do(f"call void @subtract(i64 {left}, double {m}, ptr {right}, ptr {rest})")
+                f.subtract(left, m, right, f.at(row, after))
     return f.end()
 
 
@@ -163,11 +168,13 @@ def _cholesky() -> str:
     return f.end()
 
 
-def _triangular_solve() -> str:
+TRIANGULAR_SOLVE = (
+    "triangular_solve(i64 %n, i64 %k, i64 %lower, i64 %turned, i64 %unit, ptr %a, ptr %x)"
+)
+
+
+def triangular_solve(f: _Text) -> str:
     """Rows of x are found one after the other, and taken out of those that follow."""
-    f = _Text(
-        "@triangular_solve(i64 %n, i64 %k, i64 %lower, i64 %turned, i64 %unit, ptr %a, ptr %x)"
-    )
     forward = f.value(f"icmp ne i64 {f.value('xor i64 %lower, %turned')}, 0")
     last = f.value("sub i64 %n, 1")
     plain = f.value("icmp eq i64 %turned, 0")
@@ -179,16 +186,14 @@ def _triangular_solve() -> str:
         with f.when(scaled):
             pivot = f.load(f.row("%a", i, "%n"), i)
             with f.loop("0", "%k") as c:
-                f.store(f.value(f"fdiv double {f.load(found, c)}, {pivot}"), found, c)
+                f.store(f.value(f"fdiv {f.real} {f.load(found, c)}, {pivot}"), found, c)
         begin = f.value(f"select i1 {forward}, i64 {f.value(f'add i64 {i}, 1')}, i64 0")
         end = f.value(f"select i1 {forward}, i64 %n, i64 {i}")
         with f.loop(begin, end) as j:
             upper = f.value(f"select i1 {plain}, i64 {j}, i64 {i}")
             column = f.value(f"select i1 {plain}, i64 {i}, i64 {j}")
             m = f.load(f.row("%a", upper, "%n"), column)
-            f.do(
-                f"call void @subtract(i64 %k, double {m}, ptr {found}, ptr {f.row('%x', j, '%k')})"
-            )
+            f.subtract("%k", m, found, f.row("%x", j, "%k"))
     return f.end()
 
 
@@ -197,7 +202,7 @@ def text(names: set[str]) -> str:
     makers = {
         "lu": _lu,
         "cholesky": _cholesky,
-        "triangular_solve": _triangular_solve,
+        "triangular_solve": lambda: triangular_solve(_Text(f"@{TRIANGULAR_SOLVE}")),
         "product": lapack.product,
         "svd": lapack.svd,
         "eigh": lapack.eigh,
