@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -22,6 +22,11 @@ from .elements import Group, Indices, Scatter, take
 from .step import Level
 from .tangent_blocks import Blocks, Coupling, own_blocks, turned, whole
 from .tangent_solvers import Rows, ends, lam_rows
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
+
+    from .assembly import BodySet
 
 
 def whole_elimination(
@@ -81,7 +86,7 @@ class Together:
     """Bodies and joints eliminated on one graph, augmented; at both levels y and s of a body, and
     l and m of a joint, are one block."""
 
-    def __init__(self, bodies: Any, level: Level, augment: Any):
+    def __init__(self, bodies: Any, level: Level, augment: float):
         self._bodies, self._augment = bodies, augment
         self._level: Level = level
         self._rows = Rows.of(bodies, level)
@@ -141,7 +146,7 @@ class Together:
         rows = [_square([[y, s], [x, 0 * x]]) for y, s, x in zip(place, speed, held, strict=True)]
         return columns, rows
 
-    def prepare(self, blocks: Blocks) -> Any:
+    def prepare(self, blocks: Blocks) -> PyTree:
         bodies, solver, tangent = self._bodies, self._solver, self._bodies.tangent
         plan: BlockPlan = bodies.plans["all"]
         n, size, E = bodies.n, solver.size, solver.edge_count
@@ -183,7 +188,9 @@ class Together:
         matrix = optimization_barrier(tuple(x.astype(kind) for x in (diagonal, forward, backward)))
         return blocks, columns, solver.factor(*matrix)
 
-    def solve(self, factor: Any, motion: Array, constraints: Array, positions: Any) -> Any:
+    def solve(
+        self, factor: PyTree, motion: Array, constraints: Array, positions: Array | None
+    ) -> Any:
         bodies, size = self._bodies, self._solver.size
         _, columns, whole_factor = factor
         upper = motion.reshape(bodies.dof, bodies.n)
@@ -207,7 +214,7 @@ class Together:
         return x[: bodies.dof, : bodies.n].ravel(), l, m
 
 
-def _units(bodies: Any) -> Array:
+def _units(bodies: BodySet) -> Array:
     return jnp.broadcast_to(jnp.eye(bodies.dof)[:, :, None], (bodies.dof, bodies.dof, bodies.n))
 
 
@@ -229,7 +236,7 @@ class Gathered:
         self._bodies = bodies
         self._level: Level = level
 
-    def prepare(self, blocks: Blocks) -> Any:
+    def prepare(self, blocks: Blocks) -> PyTree:
         bodies, level = self._bodies, self._level
         dense = lambda x: self._constraints(x)  # noqa: E731
         stiffness = blocks.stiffness
@@ -280,7 +287,9 @@ class Gathered:
                     total = total + block[:, :, e, None, None] * place
         return jnp.swapaxes(total, 1, 2).reshape(dof * n, dof * n)
 
-    def solve(self, factor: Any, motion: Array, constraints: Array, positions: Any) -> Any:
+    def solve(
+        self, factor: PyTree, motion: Array, constraints: Array, positions: Array | None
+    ) -> Any:
         _, matrix = factor
         parts = [motion, constraints] + ([] if positions is None else [positions])
         x = lu_solve(matrix, jnp.concatenate(parts))
