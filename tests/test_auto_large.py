@@ -114,7 +114,7 @@ def runs(name, size, t_end, *, explicit=True):
     ("name", "size", "t_end"),
     [
         ("chain", 4, 0.5),
-        pytest.param("net", 3, 0.5, marks=pytest.mark.slow),
+        pytest.param("net", 3, 1.0, marks=pytest.mark.slow),
         pytest.param("train", 2, 2.0, marks=pytest.mark.slow),
         pytest.param("train", 60, 2.0, marks=pytest.mark.slow),
     ],

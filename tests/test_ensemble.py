@@ -197,7 +197,7 @@ def test_random_mechanisms(name, seed, method):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("name", [n for n in STRUCTURES if n != "both_kinds"])
+@pytest.mark.parametrize("name", STRUCTURES)
 @pytest.mark.filterwarnings("ignore")
 def test_more_random_mechanisms(name, method):
     for seed in (2, 3):

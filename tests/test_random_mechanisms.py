@@ -290,17 +290,6 @@ def door(d: Draw) -> None:
     d.spring("catch", "ground", stick, (far + d.unit(3), far), d.stiff())
 
 
-def both_kinds(d: Draw) -> None:
-    """A planar double pendulum, and a spatial top with a bead on a line of it."""
-    p, x = [d.vector(2) * 0.6 for _ in range(4)], [d.vector(3) * 0.6 for _ in range(4)]
-    d.model.revolute("shoulder", "ground", d.planar("upper", p[0], p[1]), at=p[0])
-    d.model.revolute("elbow", "upper", d.planar("lower", p[1], p[2]), at=p[1])
-    d.spring("planar spring", "ground", "lower", (p[3], p[2]), d.stiff())
-    d.model.spherical("tip", "ground", d.spatial("top", x[0], x[1]), at=x[0])
-    d.model.point_on_line("wire", "top", d.spatial("bead", x[2]), at=x[2], axis=d.unit(3))
-    d.spring("spatial spring", "top", "bead", (x[1], x[2]), d.stiff())
-
-
 # -- methods ---------------------------------------------------------------------------------
 
 AUTO = {"method": "auto", "rtol": RTOL}
@@ -325,7 +314,6 @@ STRUCTURES: dict[str, tuple[Callable[[Draw], hx.Start | None], dict]] = {
         (spatial_slider_crank, GGL_BDF),
         (spatial_four_bar, EQUAL),
         (door, PROJECTED),
-        (both_kinds, GGL_BDF),
     )
 }
 

@@ -13,6 +13,8 @@ from holonax.compiler.executable import Layout, Program
 from holonax.compiler.operations import Block, blocks_in
 from holonax.compiler.program import Lowered, Lowering, lowered
 from holonax.compiler.strip_writer import StripEmitter
+from holonax.rotation import Vec3
+from holonax.rotation.quaternion import quaternion_exp
 
 
 def _groups(block: Block) -> list[strips.Strips]:
@@ -66,8 +68,26 @@ def _in_place(x: Any, y: Any) -> Any:
     return jax.lax.fori_loop(0, 33, round_of, (x, y, 1.0))
 
 
+def _along_a_chain(x: Any, y: Any) -> Any:
+    """Bodies and the ground before them; one body after the other; and what does not need that."""
+    n = x.shape[1]
+    ground = jnp.stack([jnp.full((1,), k + 1.0) for k in range(len(x))])
+    wide = jnp.concatenate([ground, x * y], axis=1)
+    apart = wide[:, 1:] - jnp.cos(wide[:, :-1])
+
+    def following(k: Any, sums: Any) -> Any:
+        before = jax.lax.dynamic_slice(sums, (0, k - 1), (len(x), 1))
+        own = jax.lax.dynamic_slice(apart, (0, k), (len(x), 1))
+        return jax.lax.dynamic_update_slice(sums, own - 0.5 * before, (0, k))
+
+    sums = jax.lax.fori_loop(1, n, following, apart)
+    turned = jnp.concatenate([2 * ground, apart * y], axis=1)
+    free = turned[:, 1:] * wide[:, :-1] + turned[:, :-1]
+    return free, sums * jnp.max(free)
+
+
 @pytest.mark.parametrize("n", [800, 1003, 2311])
-@pytest.mark.parametrize("f", [_neighbours, _in_place])
+@pytest.mark.parametrize("f", [_neighbours, _in_place, _along_a_chain])
 def test_loops_in_strips_give_the_same_numbers(f: Any, n: int) -> None:
     random = np.random.default_rng(n)
     x, y = random.normal(size=(2, 3, n))
@@ -84,6 +104,15 @@ def test_what_loops_pass_on_needs_no_room_for_all_entries() -> None:
     _, made, layout = _compiled(lambda x, y: _neighbours(x, y)[1:3], x, y)
     assert sum(len(group.local) for group in _groups(made.main)) > 2
     assert layout.room < 32 * n  # bytes: less than five numbers of the twenty for each body
+
+
+def test_the_ground_and_what_an_elimination_does_not_need_are_done_in_one_group() -> None:
+    x = np.random.default_rng(1).normal(size=(3, 2000))
+    _, made, _ = _compiled(_along_a_chain, x, np.cos(x))
+    first, *rest = _groups(made.main)
+    assert sum(part.node.op == "store" for part in first.parts) == 6
+    assert {part.node.op for group in rest for part in group.parts} <= {"for"}
+    assert len(first.local) >= 2  # with the ground, these are passed on as well
 
 
 @pytest.mark.parametrize("shape", [(40,), (3, 41), (47, 3), (2, 40, 3), (9, 333), (333, 9)])
@@ -108,6 +137,35 @@ def test_a_total_of_what_is_not_a_number_is_none(place: int) -> None:
     x[place] = np.nan
     found, _, _ = _compiled(lambda x: (jnp.max(x), jnp.min(x), jnp.sum(x)), x)
     assert np.isnan(found).all()
+
+
+def test_sines_of_angles_of_any_size() -> None:
+    """In vectors, but for those with an angle that these are not made for."""
+    x = np.random.default_rng(5).normal(size=2000) * 100
+    x[[3, 700, 1203]] = 1e15, -1e300, np.nan
+    found, _, _ = _compiled(lambda x: (jnp.sin(x), jnp.cos(x)), x)
+    for value, of in zip(found, (np.sin, np.cos), strict=True):
+        np.testing.assert_allclose(value, of(x), rtol=1e-15, atol=1e-15)
+
+
+def test_rotations_of_many_bodies_are_those_of_few() -> None:
+    """Small turns by series, others in closed form: with derivatives, and one that is no number
+    does not spoil the rest."""
+    random = np.random.default_rng(6)
+    turn = random.normal(size=(3, 1000)) * 10.0 ** random.uniform(-9, 0.7, 1000)
+    turn[:, 0], turn[0, 1] = 0.0, np.nan
+
+    def exp(turn: Any) -> Any:
+        return jnp.stack(quaternion_exp(Vec3(*turn)))
+
+    def both(turn: Any) -> Any:
+        return jax.jvp(exp, (turn,), (jnp.cos(turn),))
+
+    apart = [jax.jit(both)(turn[:, k : k + 100]) for k in range(0, 1000, 100)]
+    wanted = [np.concatenate(x, axis=1) for x in zip(*apart, strict=True)]
+    for found in (jax.jit(both)(turn), _compiled(both, turn)[0]):
+        for x, y in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-13, atol=1e-15)
 
 
 def test_newton_does_not_look_for_digits_that_a_far_place_has_not() -> None:

@@ -1,5 +1,6 @@
 """Sweeps: points, the dataset on disk, and that nothing is lost or done twice."""
 
+import itertools
 import json
 import os
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 from scipy import stats
 
 import holonax as hx
+from holonax.many import workers
 
 many = hx.many
 
@@ -277,6 +280,29 @@ def killer(values):
     if 9.0 in values["x"]:
         os.kill(os.getpid(), signal.SIGKILL)
     return squares(values)
+
+
+class BreakingPool(ThreadPoolExecutor):
+    """A pool that is found broken when its second block is handed in, and whenever asked then."""
+
+    def __init__(self):
+        super().__init__(1)
+        self.left = 1
+
+    def submit(self, *args):
+        if not self.left:
+            raise BrokenProcessPool
+        self.left -= 1
+        return super().submit(*args)
+
+
+def test_a_block_that_a_broken_pool_does_not_take_is_not_lost(monkeypatch):
+    pools = itertools.chain([BreakingPool()], (ThreadPoolExecutor(1) for _ in itertools.count()))
+    monkeypatch.setattr(workers.Processes, "_begun", lambda self: next(pools))
+    blocks = [(k, {"x": np.array([float(k)])}) for k in range(6)]
+    got = dict(workers.Processes(2).outcomes(squares, blocks))
+    assert sorted(got) == list(range(6))
+    assert not any(isinstance(x, Exception) for x in got.values())
 
 
 @pytest.mark.slow

@@ -68,7 +68,7 @@ def check_options(function: Callable[..., Any], given: Any, inner: Callable[...,
 def choice(
     owner: str,
     name: str,
-    value: Any,
+    value: object,
     allowed: tuple[Any, ...],
     *,
     error: type[Exception] = ValueError,
@@ -80,7 +80,7 @@ def choice(
     return value
 
 
-def flag(owner: str, name: str, value: Any, *, error: type[Exception] = TypeError) -> bool:
+def flag(owner: str, name: str, value: object, *, error: type[Exception] = TypeError) -> bool:
     """`value` as True or False, and nothing else."""
     if not isinstance(value, bool | np.bool_):
         raise error(f"{owner}: {name}={shown(value)} must be True or False.")
@@ -100,7 +100,7 @@ def several(
         raise error(f"{owner}: {name}={shown(value)} must be a list of {what}{alone}.") from None
 
 
-def folder(owner: str, name: str, value: Any) -> Path:
+def folder(owner: str, name: str, value: object) -> Path:
     """`value` as the path of a file or folder, a string or a `pathlib.Path`."""
     if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
         raise TypeError(
@@ -111,7 +111,7 @@ def folder(owner: str, name: str, value: Any) -> Path:
 
 
 def names(
-    owner: str, name: str, value: Any, *, error: type[Exception] = TypeError
+    owner: str, name: str, value: object, *, error: type[Exception] = TypeError
 ) -> tuple[str, ...]:
     """One name or a list of names, as a tuple."""
     found = (value,) if isinstance(value, str) else several(owner, name, value, "names")

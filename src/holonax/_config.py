@@ -78,7 +78,7 @@ def _after_fork() -> None:
         return
     from jax._src import compiler, xla_bridge
 
-    def refused(*_: Any, **__: Any) -> NoReturn:
+    def refused(*_: object, **__: Any) -> NoReturn:
         raise RuntimeError(_FORKED)
 
     _forked_from_xla = True

@@ -29,7 +29,7 @@ _UNTRACEABLE = {
 }
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """`value` as Python writes it, on one line and not too long."""
     if isinstance(value, int) and abs(value) >= 10**_LONGEST:
         return "a whole number of more than 80 digits"  # very long ones Python refuses to write
@@ -47,7 +47,7 @@ def listed(names: Iterable[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + (f", ... ({len(names)} in all)" if len(names) > most else "")
 
 
-def unknown_name(owner: str, what: str, name: Any, known: Iterable[str]) -> str:
+def unknown_name(owner: str, what: str, name: object, known: Iterable[str]) -> str:
     """The message for a name that does not exist among those known."""
     known = list(known)
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.6) if isinstance(name, str) else []

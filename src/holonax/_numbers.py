@@ -11,6 +11,7 @@ a trip through JAX's machinery, and the first of them the start of its backend.
 from __future__ import annotations
 
 from numbers import Real
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
@@ -33,7 +34,7 @@ class Condition(Protocol):
     def __call__(self, x: float, /) -> bool: ...
 
 
-def as_array(x: Any) -> Any:
+def as_array(x: object) -> Any:
     """`x` as an array of float64; arrays of JAX, traced ones among them, stay what they are.
 
     Raises a TypeError for what are not real numbers; `number` and `array` below name the culprit.
@@ -50,7 +51,7 @@ def as_array(x: Any) -> Any:
     return found
 
 
-def real(value: Any) -> np.ndarray | None:
+def real(value: object) -> np.ndarray | None:
     """`value` as an array of float64 on the host; None for what are not real numbers."""
     if type(value) is float or type(value) is int:
         try:
@@ -96,7 +97,7 @@ def number(
     return found
 
 
-def finite_number(owner: str, name: str, value: Any, *, positive: bool = False) -> float:
+def finite_number(owner: str, name: str, value: object, *, positive: bool = False) -> float:
     """`value` as a finite number, which may have to be positive; a TypeError if it is none."""
     if positive:
         wanted = "a finite and positive number"
@@ -170,11 +171,11 @@ def array(
 
 
 def tree(
-    owner: str, name: str, value: Any, *, error: type[Exception] = ValueError
+    owner: str, name: str, value: object, *, error: type[Exception] = ValueError
 ) -> dict[str, np.ndarray | Array]:
     """Numbers and arrays in any nesting, each as an array; those of JAX may be traced."""
 
-    def one(x: Any) -> np.ndarray | Array:
+    def one(x: object) -> np.ndarray | Array:
         try:
             found = as_array(x)
         except TypeError:
@@ -196,7 +197,7 @@ def tree(
     return structure.unflatten([one(x) for x in leaves])
 
 
-def _too_large(value: Any) -> str:
+def _too_large(value: object) -> str:
     """What is wrong with whole numbers that no float can hold; empty if that is not it."""
     try:
         entries = np.ravel(np.asarray(value, dtype=object))
@@ -232,7 +233,7 @@ def is_traced(*values: Any) -> bool:
         return False
 
 
-def namespace(*values: Any) -> Any:
+def namespace(*values: Any) -> ModuleType:
     """The library that computes with these arrays: JAX's where some are traced, else numpy."""
     return jnp if is_traced(*values) else np
 

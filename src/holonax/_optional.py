@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from types import ModuleType
 
 # For what a library is needed, and the extra that installs it.
 _EXTRAS = {
@@ -18,7 +18,7 @@ _EXTRAS = {
 _DRAWING = ("Drawing", "plot")
 
 
-def require(module: str) -> Any:
+def require(module: str) -> ModuleType:
     """Import `module`, or say how to install what is missing."""
     library = {"PIL": "pillow"}.get(module.partition(".")[0], module.partition(".")[0])
     try:

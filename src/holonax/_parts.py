@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 
 class Parts(NamedTuple):
@@ -24,7 +27,7 @@ class Parts(NamedTuple):
         return Parts(arrays, (structure, is_array, others))
 
     @staticmethod
-    def joined(arrays: Any, rest: Any) -> Any:
+    def joined(arrays: PyTree, rest: PyTree) -> Any:
         """The tree again."""
         structure, is_array, others = rest
         arrays, others = iter(arrays), iter(others)

@@ -19,7 +19,7 @@ turned terms of what is stiff, such as a beam along its axis, cancel in the squa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +37,11 @@ from .checks import bodies_of, usual_length
 from .equilibrium import equilibrium, neutral_stiffness
 from .load_case import LoadCase, load_case
 from .modes import named_shape
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from ..start.consistent import Start
 
 _LEAST = 1e-9  # of a rate of stiffness, relative to the largest: less is rounding
 _REAL = 1e-6  # an imaginary part, relative, that may be rounding
@@ -96,7 +101,7 @@ class Buckling:
 @checked_call
 def buckling(
     system: System,
-    start: Any,
+    start: Start | tuple[ArrayLike, ArrayLike],
     loads: Any,
     *,
     about: float = 0.0,

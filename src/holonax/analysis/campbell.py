@@ -9,7 +9,7 @@ standing still: the one that turns, or that of the ground where the rotor is rou
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -29,6 +29,9 @@ from .equilibrium import equilibrium
 from .linearization import linearized
 from .modes import Modes
 from .steady import skew
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True)
@@ -88,11 +91,11 @@ class Campbell:
 @checked_call
 def steady_rotation(
     system: System,
-    start: Any,
+    start: Start | tuple[ArrayLike, ArrayLike],
     speed: float,
     *,
     axis: Any = (0.0, 0.0, 1.0),
-    at: Any = (0.0, 0.0, 0.0),
+    at: ArrayLike = (0.0, 0.0, 0.0),
     bodies: Any = None,
 ) -> Start:
     """The motion in which bodies turn together about a fixed axis, stretched and bent by it.
@@ -117,11 +120,11 @@ def steady_rotation(
 @checked_call
 def campbell(
     system: System,
-    start: Any,
+    start: Start | tuple[ArrayLike, ArrayLike],
     speeds: Any,
     *,
     axis: Any = (0.0, 0.0, 1.0),
-    at: Any = (0.0, 0.0, 0.0),
+    at: ArrayLike = (0.0, 0.0, 0.0),
     bodies: Any = None,
     modes: int = 8,
 ) -> Campbell:
@@ -147,7 +150,12 @@ def campbell(
 
 
 def _asked(
-    owner: str, system: System, start: Any, axis: Any, at: Any, bodies: Any
+    owner: str,
+    system: System,
+    start: Start | tuple[ArrayLike, ArrayLike],
+    axis: Any,
+    at: ArrayLike,
+    bodies: Any,
 ) -> tuple[Mechanism, Start, list[int], np.ndarray, np.ndarray]:
     check_system(owner, system)
     if not isinstance(system, Mechanism) or system.is_planar:

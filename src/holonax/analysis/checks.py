@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +16,11 @@ from ..start.diagnosis import DENSE_LIMIT
 from ..system.base import Array, System, check_system
 from ..system.mechanism import Mechanism
 
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
-def is_traced(tree: Any) -> bool:
+
+def is_traced(tree: PyTree) -> bool:
     """Whether some number is being traced, so that no decision can be taken on it."""
     try:
         return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
@@ -31,7 +34,7 @@ def known(x: float | Array | np.ndarray) -> np.ndarray | None:
     return None if isinstance(x, Tracer) else np.asarray(x)
 
 
-def as_start(owner: str, system: System, start: Start) -> Start:
+def as_start(owner: str, system: System, start: Any) -> Start:
     """`start` as a consistent one of `system`; a vector q or a pair (q, v) is made consistent."""
     check_system(owner, system)
     refuse_after_fork()
@@ -81,7 +84,7 @@ def unit(system: System, name: str) -> str:
     return " N" if name.rsplit(".", 1)[-1] in ("x", "y", "z") else " N m"
 
 
-def coordinate_index(owner: str, option: str, system: System, name: Any, nv: int) -> int:
+def coordinate_index(owner: str, option: str, system: System, name: object, nv: int) -> int:
     """The position in v of the coordinate `name`."""
     names = system.velocity_names(nv)
     if not isinstance(name, str) or name not in names:

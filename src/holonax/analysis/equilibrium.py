@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import equinox as eqx
 import jax
@@ -34,6 +34,9 @@ from .load_steps import loaded
 from .sensitivity import EquilibriumSensitivity, equilibrium_sensitivity
 from .statics import Found, Problem, search
 from .tangent_space import Tangent
+
+if TYPE_CHECKING:
+    pass
 
 _NEUTRAL = 1e-9  # stiffness that counts as none, relative to the largest
 _NEUTRAL_BEAM = 1e-13  # of slender beams, which are soft against their own stiffest motions
@@ -307,7 +310,7 @@ def equilibrium(
     return replace(answer, system=system, softest=None)
 
 
-def _checked(t: Any, method: Any, load_steps: Any, tol: Any) -> tuple[Array, Array]:
+def _checked(t: Any, method: object, load_steps: Any, tol: Any) -> tuple[Array, Array]:
     """The options as numbers for the compiled search."""
     if t is not None and not is_traced(t):
         finite_number("equilibrium", "t", t)

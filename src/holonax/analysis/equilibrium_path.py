@@ -8,7 +8,7 @@ name.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -26,6 +26,11 @@ from .load_case import LoadCase, load_case
 from .load_path import CriticalPoint, EquilibriumPath
 from .load_steps import State
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from ..start.consistent import Start
+
 _TURN = 0.4  # [rad] by which a path may turn in one increment
 _EASY_TURN = 0.15  # at which increments stay as they are
 _LONGEST_CHORD = 1.2  # distance between points, over the length along the tangent
@@ -38,7 +43,7 @@ _SEARCHES = 40
 @checked_call
 def equilibrium_path(
     system: System,
-    start: Any,
+    start: Start | tuple[ArrayLike, ArrayLike],
     loads: Any,
     *,
     until: float = 1.0,

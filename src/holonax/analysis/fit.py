@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,13 @@ from ..start.consistent import Start
 from ..system.base import System, check_system
 from ..system.mechanism import Mechanism
 from .search import entries, limits_of, named
+
+if TYPE_CHECKING:
+    from jax import Array
+    from jaxtyping import PyTree
+    from numpy.typing import ArrayLike
+
+    from ..compiler.native import Native
 
 _OWNER = "fit"
 _BLIND = 1e-9  # of the largest singular value: what data do not tell of
@@ -68,13 +75,13 @@ class Fit:
 @checked_call
 def fit(
     system: System,
-    start: Start | tuple[Any, Any],
-    times: Any,
-    data: Any,
+    start: Start | tuple[ArrayLike, ArrayLike],
+    times: ArrayLike,
+    data: ArrayLike,
     *,
     parameters: Sequence[str] | str,
     observe: Callable[[Any], Any] | str,
-    bounds: Mapping[str, tuple[Any, Any]] | None = None,
+    bounds: dict[str, tuple[float, float]] | None = None,
     sigma: Any = None,
     dt: float | None = None,
     rtol: float | None = None,
@@ -146,7 +153,7 @@ class _Search:
     def __init__(
         self,
         system: System,
-        start: Any,
+        start: Start | tuple[ArrayLike, ArrayLike],
         names: Any,
         observe: Any,
         times: Any,
@@ -173,7 +180,7 @@ class _Search:
         self.begin = x / self.scale
         self._last: tuple[bytes, Any] = b"", None
 
-    def prepare(self, dt: Any, rtol: Any, method: dict[str, Any]) -> None:
+    def prepare(self, dt: Any, rtol: object, method: dict[str, Any]) -> None:
         """Compile, or find, the run with its tangents."""
         steps = {k: x for k, x in (("dt", dt), ("rtol", rtol)) if x is not None}
         self._steps = {
@@ -250,10 +257,16 @@ class _Search:
 
 
 @lru_cache(maxsize=64)
-def _program(names: tuple[str, ...], observe: Any, rest: Hashable) -> Any:
+def _program(names: tuple[str, ...], observe: Any, rest: Hashable) -> Native:
     """What is observed, and its derivatives by name, as one compiled function."""
 
-    def value(values: Any, leaves: Any, state: Any, times: Any, numbers: Any) -> Any:
+    def value(
+        values: Mapping[str, Array],
+        leaves: PyTree,
+        state: tuple[Array, Array],
+        times: Array,
+        numbers: Any,
+    ) -> Any:
         system, method = Parts.joined(leaves, rest)
         moved = {name: x for name, x in values.items() if name not in ("q", "v")}
         if moved:
@@ -267,7 +280,7 @@ def _program(names: tuple[str, ...], observe: Any, rest: Hashable) -> Any:
         seen = jnp.asarray(seen, dtype=float)
         return seen, seen
 
-    def both(values: Any, *given: Any) -> Any:
+    def both(values: dict[str, Array], *given: Any) -> Any:
         slopes, seen = jax.jacfwd(value, has_aux=True)(values, *given)
         return seen, slopes
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -37,6 +37,10 @@ from .orbit_sensitivity import OrbitSensitivity, orbit_sensitivity
 from .steady import skew
 from .tangent_space import Tangent
 from .variation import Bases, Variation, allowed, variation
+
+if TYPE_CHECKING:
+    from jax import Array
+    from numpy.typing import ArrayLike
 
 _FEWEST, _MOST = 32, 8192  # steps in a period
 _SETTLED = 1e-8  # change of P by twice the steps, relative to its size
@@ -92,7 +96,7 @@ class Floquet(eqx.Module):
         self,
         parameters: Sequence[str] | str,
         *,
-        periods: Mapping[str, Any] | None = None,
+        periods: Mapping[str, ArrayLike] | None = None,
     ) -> OrbitSensitivity:
         """How the motion that repeats changes with the named parameters, of
         ``system.parameters()``: derivatives of its first state and of its period.
@@ -136,7 +140,7 @@ def _complex(x: complex) -> str:
 @checked_call
 def floquet(
     system: System,
-    start: Any,
+    start: Start | tuple[ArrayLike, ArrayLike],
     period: float,
     *,
     find: bool = False,
@@ -337,16 +341,16 @@ def _accurate() -> Any:
 
 
 @native(once=True)
-def _gamma_changes(system: System, t: Any, q: Any, v: Any, a: Any) -> tuple[Any, Any]:
+def _gamma_changes(system: System, t: Array, q: Array, v: Array, a: Array) -> tuple[Array, Array]:
     """The derivatives of gamma - J a by position and velocity, a fixed."""
     still = jnp.zeros_like(v)
 
-    def missing(step: Any, velocity: Any) -> Any:
+    def missing(step: Array, velocity: Array) -> Any:
         moved = system.retract(q, step)
         along = system.constraint_rate(moved, a, t) - system.constraint_rate(moved, still, t)
         return system.gamma(moved, velocity, t) - along
 
-    def each(e: Any) -> tuple[Any, Any]:
+    def each(e: Array) -> tuple[Any, Any]:
         by_position = jax.jvp(lambda x: missing(x, v), (still,), (e,))[1]
         return by_position, jax.jvp(lambda x: missing(still, x), (v,), (e,))[1]
 

@@ -187,7 +187,7 @@ def _misfits(system: System, t: Array, q: Array, v: Array, a: Array) -> tuple[Ar
 # -- what is asked for -----------------------------------------------------------------------
 
 
-def _arrays(system: System, motion: Any) -> tuple[Array, Array, Array, Array]:
+def _arrays(system: System, motion: Result) -> tuple[Array, Array, Array, Array]:
     """(t, q, v, a) of a motion in whatever form."""
     if isinstance(motion, Result | Motion):
         given = (motion.t, motion.q, motion.v, motion.a)

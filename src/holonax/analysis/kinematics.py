@@ -10,7 +10,7 @@ Drivers leave no motion free, so the forces do not matter for the motion; they g
 from __future__ import annotations
 
 import time
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,9 @@ from ..start.consistent import Start, finite_number
 from ..start.diagnosis import unique
 from ..system.base import Array, System
 from .checks import as_start, bodies_of, constraint_and_jacobian, free_motions, is_traced
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 _CHUNK = 256
 _NEWTON_STEPS = 15
@@ -156,7 +159,7 @@ def _multipliers(system: System, x: _Instant) -> Array:
 
 
 @checked_call
-def kinematic_motion(system: System, start: Start, times: Any) -> Motion:
+def kinematic_motion(system: System, start: Start, times: ArrayLike | None) -> Motion:
     """`kinematics` as arrays, in pure JAX: for derivatives with respect to the system's parameters.
 
     Positions, velocities, accelerations and multipliers at `times` (increasing, from the start's
@@ -174,11 +177,11 @@ def kinematic_motion(system: System, start: Start, times: Any) -> Motion:
 @checked_call
 def kinematics(
     system: System,
-    start: Any,
+    start: Start | tuple[ArrayLike, ArrayLike],
     t_end: float | None = None,
     *,
     dt: float | None = None,
-    times: Any = None,
+    times: ArrayLike | None = None,
 ) -> Result:
     """The motion of a mechanism whose drivers leave nothing free, as a `Result`.
 
@@ -242,7 +245,7 @@ def _first(start: Start) -> _Instant:
     return _Instant(jnp.asarray(start.t, dtype=float), start.q, start.v, start.a)
 
 
-def _driven(system: System, start: Any) -> Start:
+def _driven(system: System, start: Start | tuple[ArrayLike, ArrayLike]) -> Start:
     """The start, if nothing is left free there."""
     start = as_start("kinematics", system, start)
     if system.has_nonholonomic_constraints:
@@ -264,7 +267,7 @@ def _driven(system: System, start: Any) -> Start:
     return start
 
 
-def _instants(t0: float, t_end: Any, dt: Any, times: Any) -> np.ndarray:
+def _instants(t0: float, t_end: object, dt: Any, times: ArrayLike | None) -> np.ndarray:
     """The instants asked for, at least one."""
     if times is not None:
         if t_end is not None or dt is not None:

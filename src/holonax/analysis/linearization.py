@@ -19,6 +19,7 @@ non-holonomic, and for frames that turn.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -39,6 +40,8 @@ from .tangent_space import library
 from .variation import Bases, Variation, allowed, variation
 
 if TYPE_CHECKING:
+    from jaxtyping import PyTree
+
     from ..start.consistent import Start
 
 _SLOW = 1e-9  # [1/s] a rate that counts as none
@@ -181,7 +184,10 @@ def linearize(
 
 
 def linearized(
-    system: System, start: Any, coordinates: Sequence[str] | None = None, spin: Any = None
+    system: System,
+    start: Equilibrium | Start,
+    coordinates: Sequence[str] | None = None,
+    spin: Any = None,
 ) -> Linearization:
     """As `linearize`; `spin` (nv, nv) is the rate of the frame that turns with a steady motion, in
     world axes, where it is known."""
@@ -238,7 +244,7 @@ def holonomic_rows(
     return first, first
 
 
-def _known_tree(tree: Any) -> Any:
+def _known_tree(tree: PyTree) -> Any:
     """The numbers of a tree, derivatives aside; None where only a compiled program knows them."""
     leaves, structure = jax.tree.flatten(tree)
     found = [known(x) if eqx.is_array(x) or is_traced(x) else x for x in leaves]
@@ -305,7 +311,7 @@ _TOO_LARGE = (
 
 
 def _chosen(
-    system: System, coordinates: Any, nv: int, rank: int, others: int
+    system: System, coordinates: Sequence[str] | None, nv: int, rank: int, others: int
 ) -> tuple[int, ...] | None:
     """The positions in v of the named coordinates."""
     if coordinates is None:
@@ -378,6 +384,6 @@ def _linearized(
     )
 
 
-def _dragged_again(xp: Any, C: Array, old: Array, new: Array) -> Array:
+def _dragged_again(xp: ModuleType, C: Array, old: Array, new: Array) -> Array:
     """C on the basis `new` of the same deviations."""
     return C @ xp.linalg.solve(old.T @ old, old.T @ new)

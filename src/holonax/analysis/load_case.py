@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._arguments import names
 from .._messages import listed, unknown_name
@@ -14,6 +14,9 @@ from ..system.reaction_forces import refuse_reaction_forces
 from ..system.scaled_loads import load_names
 from .checks import as_start, check_system, is_traced, known_rank
 from .equilibrium import Equilibrium
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 class LoadCase(NamedTuple):
@@ -30,7 +33,7 @@ class LoadCase(NamedTuple):
 def load_case(
     owner: str,
     system: System,
-    start: Any,
+    start: Start | tuple[ArrayLike, ArrayLike],
     loads: str | tuple[str, ...] | list[str],
     t: float | None,
     *,

@@ -35,6 +35,7 @@ from .search import limits_of, named
 
 if TYPE_CHECKING:
     from jax import Array
+    from numpy.typing import ArrayLike
 
     from ..run.trajectory import Trajectory
 
@@ -76,7 +77,7 @@ class Optimum:
 @checked_call
 def optimize(
     system: System,
-    start: Start | tuple[Any, Any],
+    start: Start | tuple[ArrayLike, ArrayLike],
     times: Any,
     cost: Callable[..., Any],
     *,
@@ -203,7 +204,7 @@ class _Search:
     def __init__(
         self,
         system: System,
-        start: Any,
+        start: Start | tuple[ArrayLike, ArrayLike],
         names: Any,
         asked: _Asked,
         bounds: Mapping[str, tuple[float, float | Sequence[float]]] | None,
@@ -230,7 +231,7 @@ class _Search:
         self._sizes: tuple[int, ...] = ()
 
     def prepare(
-        self, times: np.ndarray | Sequence[float], dt: Any, rtol: Any, method: dict[str, Any]
+        self, times: np.ndarray | Sequence[float], dt: Any, rtol: object, method: dict[str, Any]
     ) -> None:
         """Compile, or find, the run with its derivatives."""
         self._times = array(_OWNER, "times", times, (None,))
@@ -435,12 +436,12 @@ def _seen(
 
 
 @lru_cache(maxsize=64)
-def _program(functions: Any, reverse: bool, rest: Hashable) -> Any:
+def _program(functions: object, reverse: bool, rest: Hashable) -> Any:
     """The functions of the motion and their derivatives by name, as a compiled function."""
     return _by_adjoints(functions, rest) if reverse else _by_tangents(functions, rest)
 
 
-def _by_tangents(functions: Any, rest: Hashable) -> Any:
+def _by_tangents(functions: object, rest: Hashable) -> Any:
     """One run that all parameters' tangents follow."""
     value = partial(_seen, functions, rest, "forward")
 
@@ -458,7 +459,7 @@ def _by_tangents(functions: Any, rest: Hashable) -> Any:
     return lambda shapes, *given: program(*given)
 
 
-def _by_adjoints(functions: Any, rest: Hashable) -> Any:
+def _by_adjoints(functions: object, rest: Hashable) -> Any:
     """A run and its adjoint for each number, by one program: the gradient of a weighted sum."""
     value = partial(_seen, functions, rest, "reverse")
 

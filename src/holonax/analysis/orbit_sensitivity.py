@@ -14,7 +14,7 @@ all in coordinates of the allowed deviations: the derivative of the residual of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,8 @@ from .sensitivity import onto_coordinates, table
 from .tangent_space import Tangent
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from .floquet import Along, Point
 
 _OWNER = "sensitivity"
@@ -54,14 +56,16 @@ class OrbitSensitivity:
         return table("change of the periodic motion with", [*self._names, "period"], both)
 
 
-def orbit_sensitivity(along: Along, parameters: Any, periods: Any) -> OrbitSensitivity:
+def orbit_sensitivity(
+    along: Along, parameters: str | Sequence[str], periods: Mapping[str, ArrayLike] | None
+) -> OrbitSensitivity:
     """See `Floquet.sensitivity`."""
     system, start = along.system, along.start
     given = Directions(_OWNER, system, parameters)
     known = _known_periods(given, periods)
     nv = start.v.size
 
-    def source(t: float, q: Any, v: Any, point: Point) -> np.ndarray:
+    def source(t: float, q: ArrayLike, v: ArrayLike, point: Point) -> np.ndarray:
         by = given.first(t, q, v, point.here.a, point.here.lam)
         b = point.accelerated(by.force, by.acceleration)
         return np.concatenate([np.zeros_like(b), b])
@@ -96,7 +100,7 @@ def _with_zeros(source: Any, n: int) -> Any:
     return both
 
 
-def _known_periods(given: Directions, periods: Any) -> np.ndarray | None:
+def _known_periods(given: Directions, periods: Mapping[str, ArrayLike] | None) -> np.ndarray | None:
     """dT for each entry, where it is known."""
     if periods is None:
         return None
@@ -136,7 +140,9 @@ def _begun(along: Along, given: Directions) -> np.ndarray:
     return np.stack(columns, axis=1)
 
 
-def _repeating(P: Any, missed: Any, rate: Any, given: Directions) -> tuple[np.ndarray, np.ndarray]:
+def _repeating(
+    P: np.ndarray, missed: np.ndarray, rate: np.ndarray | None, given: Directions
+) -> tuple[np.ndarray, np.ndarray]:
     """The least x, and dT, with (P - 1) x + missed + rate dT = 0."""
     matrix, right = P - np.eye(P.shape[0]), -missed
     if rate is not None:

@@ -11,9 +11,9 @@ With q, v, v' and lam fixed, a change dp of parameters leaves
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,13 @@ from ..run.gradients import known_values
 from ..system.base import System
 from .checks import is_traced
 from .search import entries, named
+
+if TYPE_CHECKING:
+    from jax import Array
+    from jaxtyping import PyTree
+    from numpy.typing import ArrayLike
+
+    from ..compiler.native import Native
 
 
 class First(NamedTuple):
@@ -50,7 +57,7 @@ class Second(NamedTuple):
 class Directions:
     """Named parameters of a system, all their entries one vector."""
 
-    def __init__(self, owner: str, system: System, parameters: Any):
+    def __init__(self, owner: str, system: System, parameters: object):
         if is_traced(system):
             raise TypeError(
                 f"{owner} takes no traced values: inside of jit, grad or vmap differentiate the "
@@ -65,7 +72,7 @@ class Directions:
         self._rest = parts.rest
         self._programs = _programs(parts.rest)
 
-    def by_name(self, columns: Any) -> dict[str, np.ndarray]:
+    def by_name(self, columns: ArrayLike) -> dict[str, np.ndarray]:
         """(..., entries) by name, each with the shape of its parameter last."""
         columns = np.asarray(columns)
         ends = np.cumsum([0, *(x.size for x in self.known.values())])
@@ -79,21 +86,28 @@ class Directions:
         """What messages call an entry."""
         return entries(tuple(self.known), self.known)[k]
 
-    def first(self, t: Any, q: Any, v: Any, a: Any, lam: Any) -> First:
+    def first(self, t: Any, q: ArrayLike, v: ArrayLike, a: Any, lam: ArrayLike) -> First:
         """At one state."""
         given = (np.asarray(x, dtype=float) for x in (t, q, v, a, lam))
         found = self._programs[0](self.known, self._leaves, *given)
         return First(*(np.asarray(x).T for x in found))
 
     def second(
-        self, t: Any, q: Any, lam: Any, u: Any, mu: Any, dq: np.ndarray, dlam: np.ndarray
+        self,
+        t: Any,
+        q: ArrayLike,
+        lam: Any,
+        u: ArrayLike,
+        mu: ArrayLike,
+        dq: np.ndarray,
+        dlam: np.ndarray,
     ) -> Second:
         """At rest, for vectors u and mu, along the columns of dq and dlam."""
         given = (np.asarray(x, dtype=float) for x in (t, q, lam, u, mu, dq.T, dlam.T))
         found = self._programs[1](self.known, self._leaves, *given)
         return Second(*(np.asarray(x).T for x in found))
 
-    def quantity(self, name: str, t: Any, q: Any, dq: np.ndarray) -> np.ndarray:
+    def quantity(self, name: str, t: Array, q: Array, dq: np.ndarray) -> np.ndarray:
         """The change of a quantity by name, at rest, along the columns of dq: (..., entries)."""
         program = _quantity_program(self._rest, name)
         given = (np.asarray(x, dtype=float) for x in (t, q, dq.T))
@@ -101,13 +115,13 @@ class Directions:
 
 
 @lru_cache(maxsize=256)
-def _quantity_program(rest: Hashable, name: str) -> Any:
+def _quantity_program(rest: Hashable, name: str) -> Native:
     """`quantity` as a compiled function of the numbers."""
 
-    def change(known: Any, leaves: Any, t: Any, q: Any, dq: Any) -> Any:
+    def change(known: Any, leaves: list[Array], t: Any, q: Any, dq: Any) -> Any:
         plain, still = Parts.joined(leaves, rest), jnp.zeros(dq.shape[1])
 
-        def value(values: Any, step: Any) -> Any:
+        def value(values: Mapping[str, Array], step: Array) -> Any:
             moved = plain.with_parameters(values)
             return moved.quantity(name)(t, plain.retract(q, step), still)
 
@@ -121,17 +135,17 @@ def _quantity_program(rest: Hashable, name: str) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _programs(rest: Hashable) -> tuple[Any, Any]:
+def _programs(rest: Hashable) -> tuple[Native, Native]:
     """`first` and `second` as compiled functions of the numbers."""
 
-    def directions(known: Any) -> Any:
+    def directions(known: Any) -> Array:
         return jnp.eye(sum(x.size for x in known.values()))
 
-    def first(known: Any, leaves: Any, t: Any, q: Any, v: Any, a: Any, lam: Any) -> Any:
+    def first(known: Any, leaves: PyTree, t: Array, q: Array, v: Array, a: Any, lam: Array) -> Any:
         def along(e: Any) -> Any:
             plain = Parts.joined(leaves, rest)
 
-            def equations(values: Any) -> Any:
+            def equations(values: Mapping[str, Array]) -> Any:
                 system = plain.with_parameters(values)
                 force = system.force(q, v, t) - system.constraint_force(q, t, lam)
                 rate = lambda w: system.constraint_rate(q, w, t)  # noqa: E731
@@ -143,7 +157,15 @@ def _programs(rest: Hashable) -> tuple[Any, Any]:
         return jax.lax.map(along, directions(known))
 
     def second(
-        known: Any, leaves: Any, t: Any, q: Any, lam: Any, u: Any, mu: Any, dq: Any, dlam: Any
+        known: Any,
+        leaves: list[Array],
+        t: Array,
+        q: Array,
+        lam: Any,
+        u: Array,
+        mu: Array,
+        dq: Array,
+        dlam: Array,
     ) -> Any:
         still = jnp.zeros_like(u)
 
@@ -151,7 +173,7 @@ def _programs(rest: Hashable) -> tuple[Any, Any]:
             e, step, turn = given
             plain = Parts.joined(leaves, rest)
 
-            def terms(values: Any, step: Any, lam: Any) -> Any:
+            def terms(values: Mapping[str, Array], step: Array, lam: Array) -> Any:
                 system, here = plain.with_parameters(values), plain.retract(q, step)
 
                 def force(w: Any) -> Any:

@@ -125,7 +125,7 @@ def _moved(system: System, t: float, q: np.ndarray, rank: int, given: Directions
 
 
 def _check_fits(
-    system: System, tangent: Tangent, place: Any, forced: Any, given: Directions
+    system: System, tangent: Tangent, place: np.ndarray, forced: np.ndarray, given: Directions
 ) -> None:
     """Refuse changes that redundant constraints do not allow."""
     off = np.max(np.abs(tangent.jacobian @ forced - place), axis=0, initial=0.0)
@@ -140,7 +140,9 @@ def _check_fits(
         )
 
 
-def _balanced(system: System, here: Variation, Z: Any, load: Any, given: Directions) -> Any:
+def _balanced(
+    system: System, here: Variation, Z: Any, load: np.ndarray, given: Directions
+) -> np.ndarray:
     """x of the allowed motion Z x by which stiffness takes up the load; least where some motion
     meets no resistance."""
     if Z.shape[1] == 0:
@@ -164,8 +166,14 @@ def _balanced(system: System, here: Variation, Z: Any, load: Any, given: Directi
 
 
 def _kept_smallest(
-    given: Directions, t: Any, q: Any, here: Variation, rank: int, dq: Any, dlam: Any
-) -> Any:
+    given: Directions,
+    t: Any,
+    q: np.ndarray,
+    here: Variation,
+    rank: int,
+    dq: np.ndarray,
+    dlam: np.ndarray,
+) -> np.ndarray:
     """What multipliers of least norm change by along those that exert no force: (1 - J J^+) dJ
     J^+ lam, the last term of Golub and Pereyra 1973, Eq. (4.12)."""
     u, s, vt = np.linalg.svd(here.jacobian, full_matrices=False)
@@ -174,7 +182,9 @@ def _kept_smallest(
     return change - u @ (u.T @ change)
 
 
-def equilibrium_sensitivity(rest: Equilibrium, parameters: Any) -> EquilibriumSensitivity:
+def equilibrium_sensitivity(
+    rest: Equilibrium, parameters: str | Sequence[str]
+) -> EquilibriumSensitivity:
     """See `Equilibrium.sensitivity`."""
     given = Directions(_OWNER, rest.system, parameters)
     if not bool(rest.success):
@@ -198,7 +208,7 @@ def onto_coordinates(system: Any, q: np.ndarray, steps: np.ndarray) -> np.ndarra
     return jax.vmap(lambda step: system.qdot(q, step), in_axes=1, out_axes=1)(steps)
 
 
-def mode_sensitivity(small: Linearization, parameters: Any) -> ModeSensitivity:
+def mode_sensitivity(small: Linearization, parameters: str | Sequence[str]) -> ModeSensitivity:
     """See `Linearization.sensitivity`."""
     system: Any = small.system
     given = Directions(_OWNER, system, parameters)
@@ -263,7 +273,7 @@ def _vectors(small: Linearization, here: Variation, values: np.ndarray) -> list[
 
 
 def _slope(
-    given: Directions, t: float, q: Any, moved: _Moved, s: complex, *vectors: Any
+    given: Directions, t: float, q: np.ndarray, moved: _Moved, s: complex, *vectors: Any
 ) -> np.ndarray:
     """ds for each entry of the parameters."""
     u, mu, w, nu, divisor = vectors

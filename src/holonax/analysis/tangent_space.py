@@ -11,7 +11,8 @@ from independent ones also a little off g = 0, and shapes do not depend on value
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -21,8 +22,11 @@ from jax.scipy.linalg import solve_triangular
 
 from ..system.base import Array, System
 
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
-def library(*arrays: Any) -> Any:
+
+def library(*arrays: PyTree) -> ModuleType:
     """NumPy for numbers of the host, where nothing has to be compiled; jax.numpy for others."""
     return np if all(isinstance(x, np.ndarray) for x in arrays) else jnp
 
@@ -56,7 +60,7 @@ def _inverse(A: np.ndarray | Array, rank: int) -> Any:
 
 
 @pseudo_inverse.defjvp
-def _pseudo_inverse_jvp(rank: int, primals: Any, tangents: Any) -> tuple[Array, Array]:
+def _pseudo_inverse_jvp(rank: int, primals: PyTree, tangents: PyTree) -> tuple[Array, Array]:
     """Golub and Pereyra 1973, Eq. (4.12), for constant rank."""
     (A,), (dA,) = primals, tangents
     p = pseudo_inverse(A, rank)

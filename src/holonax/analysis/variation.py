@@ -68,7 +68,13 @@ def _derivatives(
 
 
 def variation(
-    system: System, t: Any, q: Any, v: Any, rank: int, *, at_rest: bool = False
+    system: System,
+    t: Any,
+    q: np.ndarray | Array,
+    v: np.ndarray | Array,
+    rank: int,
+    *,
+    at_rest: bool = False,
 ) -> Variation:
     """At a state whose constraints have this rank; `at_rest` for drivers that stand still."""
     if is_traced((system, t, q, v)):

@@ -361,6 +361,51 @@ MAKERS: dict[str, tuple[int, Callable[[FunctionText], tuple[str, ...]]]] = {
 }
 
 
+_LARGE = 2.0**45  # from which angle on sincos is not good enough
+
+
+def sincos_of_any(lanes: int) -> tuple[str, set[str]]:
+    """(sin, cos) in vectors for angles of any size, and what is declared for it: where one of a
+    vector is large, by the system's library."""
+    real = f"<{lanes} x double>"
+    pair, reduce = f"{{ {real}, {real} }}", f"llvm.vector.reduce.or.v{lanes}i1"
+    lines = [
+        f"define internal {pair} @hx.sincos_of_any({real} %x) nounwind memory(none) willreturn {{",
+        f"  %size = call {real} @llvm.fabs.v{lanes}f64({real} %x)",
+        f"  %large = fcmp oge {real} %size, splat (double {_hex(_LARGE)})",
+        f"  %some = call i1 @{reduce}(<{lanes} x i1> %large)",
+        "  br i1 %some, label %by_library, label %here",
+        "here:",
+        f"  %found = call {pair} @hx.sincos({real} %x)",
+        f"  ret {pair} %found",
+        "by_library:",
+    ]
+    made = []
+    for name in ("sin", "cos"):
+        out = "poison"
+        for k in range(lanes):
+            lines += [
+                f"  %x.{name}{k} = extractelement {real} %x, i64 {k}",
+                f"  %{name}{k} = call double @{name}(double %x.{name}{k})",
+                f"  %to.{name}{k} = insertelement {real} {out}, double %{name}{k}, i64 {k}",
+            ]
+            out = f"%to.{name}{k}"
+        made.append(out)
+    lines += [
+        f"  %one = insertvalue {pair} poison, {real} {made[0]}, 0",
+        f"  %both = insertvalue {pair} %one, {real} {made[1]}, 1",
+        f"  ret {pair} %both",
+        "}",
+    ]
+    known = "nounwind willreturn memory(none)"
+    declared = {f"declare double @{name}(double) {known}" for name in ("sin", "cos")}
+    declared |= {
+        f"declare {real} @llvm.fabs.v{lanes}f64({real}) {known}",
+        f"declare i1 @{reduce}(<{lanes} x i1>) {known}",
+    }
+    return "\n".join(lines), declared
+
+
 def text(names: set[str], lanes: int) -> tuple[list[str], set[str]]:
     """The functions of these names, and what has to be declared for them."""
     found, declared = [], set()

@@ -18,8 +18,6 @@ from .slots import placed
 from .totals import ANY_TIMES, Total, neutral, totals
 from .vector_emitter import VectorEmitter
 
-_OF_ANGLES = {"sin", "cos", "tan"}  # those of vectors are for angles below 2^45
-
 
 class _Places:
     """What a loop does to its index: `steps` of a node that moves on evenly, by so much for each
@@ -95,6 +93,7 @@ class _Gathered(NamedTuple):
 class LoopEmitter(VectorEmitter):
     """Writes one program down, with its loops in vectors."""
 
+    _angles = "sincos_of_any"
     _spread = frozenset()  # outside of loops there are no vectors
 
     def __init__(self, main: Block, buffers: list[Buffer], inputs: int, outputs: int):
@@ -274,7 +273,7 @@ class LoopEmitter(VectorEmitter):
         return found
 
     def _function(self, op: str, kind: str, args: Any) -> str:
-        if self._now_wide and op in _OF_ANGLES:
+        if self._now_wide and op == "tan":  # that of vectors is for angles below 2^45
             return self._one_by_one(op, kind, args)
         return super()._function(op, kind, args)
 
@@ -350,4 +349,8 @@ class LoopEmitter(VectorEmitter):
         """The whole module."""
         texts, declared = functions.text(self._functions, self.lanes)
         self.declared |= declared
+        if "sincos" in self._functions:
+            of_any, declared = functions.sincos_of_any(self.lanes)
+            texts.append(of_any)
+            self.declared |= declared
         return "\n".join([*texts, super().text(), *self._apart])

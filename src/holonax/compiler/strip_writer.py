@@ -7,13 +7,17 @@ from .loops import LoopEmitter
 from .operations import Block, Buffer, Node
 from .strips import Local, StripPart, Strips, in_strips
 
+_SECOND_CACHE = 2  # what LLVM calls it
+
 
 class StripEmitter(LoopEmitter):
     """Writes one program down, with its long loops in strips."""
 
     def __init__(self, main: Block, buffers: list[Buffer], inputs: int, outputs: int):
         self._local: dict[Buffer, Local] = {}  # buffers with room for a strip, of the present group
+        self._length = 0  # entries of a strip of this group
         self._part: StripPart | None = None  # of this group that is written now
+        self._fetched: set[tuple[Buffer, int]] = set()  # what it has fetched for the next strip
         super().__init__(main, buffers, inputs, outputs)
 
     def _head(self, buffers: list[Buffer], inputs: int, outputs: int) -> None:
@@ -23,7 +27,7 @@ class StripEmitter(LoopEmitter):
     def _strips(self, node: Node) -> None:
         """A group of loops, strip by strip."""
         strips: Strips = node.data
-        self._local = strips.local
+        self._local, self._length = strips.local, strips.length
         self._n += 1
         n, before = self._n, self._block
         at = f"%s{n}"
@@ -56,6 +60,8 @@ class StripEmitter(LoopEmitter):
         self._label(f"p{n}")
         if part.node.op == "for":
             self._strip_of_loop(part, at, begin, end)
+        elif part.node.op == "store":
+            self._single_entry(part)
         else:
             self._strip_of_bytes(part, at, begin, end)
         self.lines.append(f"  br label %q{n}")
@@ -68,7 +74,7 @@ class StripEmitter(LoopEmitter):
     def _strip_of_loop(self, part: StripPart, at: str, begin: str, end: str) -> None:
         places = self._spread_of(part.node.data)
         assert places is not None
-        self._part = part
+        self._part, self._fetched = part, set()
         name, given = self._loop_function(part.node.data, places, part.count)
         self._part = None
         last = self._value(f"sub nsw i64 {end}, {self.lanes}")
@@ -83,6 +89,16 @@ class StripEmitter(LoopEmitter):
                 operands[x] = self._offset(buffer, back)
             ends = [self._value(f"add nsw i64 {x}, {shift}") if k else x for x in (begin, last)]
             self._call_loop(name, operands, *ends)
+
+    def _single_entry(self, part: StripPart) -> None:
+        """One number of a long array, in the first strip."""
+        (access,) = part.accesses
+        local, place = self._local.get(access.buffer), access.first
+        if local is not None:
+            which, shift = divmod(place, local.entries)
+            place = which * local.room + shift - local.low
+        value = self._operand(part.node.args[1])
+        self.lines.append(f"  store double {value}, ptr {self._offset(access.buffer, str(place))}")
 
     def _strip_of_bytes(self, part: StripPart, at: str, begin: str, end: str) -> None:
         """A part of buffers is filled with zeros, or copied."""
@@ -131,9 +147,28 @@ class StripEmitter(LoopEmitter):
         self.lines.append(f"  br i1 {more}, label %f{n}, label %e{n}")
         self._label(f"e{n}")
 
+    def _fetch(self, buffer: Buffer, index: Node, pointer: str) -> None:
+        """Ask for what the next strip reads or writes at the same place: each strip is too short
+        for the processor to guess it."""
+        assert self._part is not None
+        place = self._part.places.get(index)
+        line = buffer, 0 if place is None else place[1] // self.lanes
+        if place is None or line in self._fetched:
+            return
+        self._fetched.add(line)
+        writes = any(x.buffer is buffer and x.writes for x in self._part.accesses)
+        kind = stored_type(buffer.kind)
+        there = self._value(f"getelementptr {kind}, ptr {pointer}, i64 {self._length}")
+        self.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        how = f"i32 {int(writes)}, i32 {_SECOND_CACHE}, i32 1"
+        self.lines.append(f"  call void @llvm.prefetch.p0(ptr {there}, {how})")
+
     def _pointers(self, buffer: Buffer, index: Node) -> str:
         if buffer not in self._local:
-            return super()._pointers(buffer, index)
+            pointer = super()._pointers(buffer, index)
+            if self._part is not None and self._is_even(index):
+                self._fetch(buffer, index, pointer)
+            return pointer
         assert self._part is not None
         local, first = self._local[buffer], self._part.places[index][1]
         part, shift = divmod(first, local.entries)

@@ -21,9 +21,9 @@ from .llvm import STATEMENTS
 from .operations import Block, Buffer, For, Node, blocks_in, touched
 from .totals import totals
 
-LENGTH = 384  # entries of a strip at most,
-SHORTEST = 192  # and at least
-LONG = 2  # strips from which on loops are done in these
+LENGTH = 192  # entries of a strip at most,
+SHORTEST = 96  # and at least
+LONG = 4  # strips from which on loops are done in these
 NEAR = 2  # entries by which the arrays of bodies and of joints may differ
 MOST_PARTS = 64  # of an array
 FURTHEST = 48  # entries that a loop may lag behind
@@ -97,6 +97,15 @@ class _Group:
         """Whether something that reads and writes has to be done after this."""
         return bool(self.writes & (reads | writes) or self.reads & writes)
 
+    def overlaps(self, part: StripPart) -> bool:
+        """Whether something touches what a part does."""
+        own = set(part.expanded())
+        return any(x.buffer in self._elsewhere for x in own) or any(
+            -part.count < new.first - old.first < other.count
+            for new in own
+            for old, other in self._accesses.get(new.buffer, ())
+        )
+
     def add(self, part: StripPart, lanes: int) -> bool:
         """Take one more, if it can be."""
         own = list(part.expanded())
@@ -126,29 +135,45 @@ class _Group:
 
 
 class _Later:
-    """Numbers that are computed after a group, since they are found from what it writes."""
+    """What is done after a group: numbers that are found from what it writes, and loops over one
+    body after the other. What needs nothing of these can still be done before them."""
 
     def __init__(self) -> None:
         self.code: list[Node] = []
         self._known: set[Node] = set()
         self._reads: set[Buffer] = set()
+        self._writes: set[Buffer] = set()
 
     def add(self, node: Node) -> None:
-        """Put a number off."""
+        """Put a number or a statement off."""
         self.code.append(node)
-        self._known.add(node)
-        self._reads |= touched(node)[0]
+        for x in _all_in(node):
+            self._known.add(x)
+            if x.op in ("while", "switch"):
+                self._known.update(x.data.phis)
+            reads, writes = touched(x)
+            self._reads |= reads
+            self._writes |= writes
 
     def is_needed(self, node: Node) -> bool:
-        """Whether something needs one of these numbers, or writes to what they are read from."""
-        if node.op == "for":
-            code = node.data.body.code
-            writes = {x.data for x in code if x.op == "store"}
-            needed = any(y in self._known for x in code for y in x.args)
-        else:
-            writes = touched(node)[1]
-            needed = any(x in self._known for x in node.args)
-        return needed or bool(self._reads & writes)
+        """Whether something has to be done after this."""
+        if not self.code:
+            return False
+        for x in _all_in(node):
+            reads, writes = touched(x)
+            if self._writes & (reads | writes) or self._reads & writes:
+                return True
+            if any(y in self._known for y in x.args):
+                return True
+        return False
+
+
+def _all_in(node: Node) -> Iterator[Node]:
+    """A node, and all inside of it."""
+    yield node
+    for block in blocks_in(node):
+        for inner in block.code:
+            yield from _all_in(inner)
 
 
 class _Maker:
@@ -162,7 +187,8 @@ class _Maker:
         """Join the loops of a block, and of those inside of it.
 
         Single numbers between loops are computed before the group, or if they need one of its
-        totals after it.
+        totals after it. A loop over one body after the other, an elimination along a chain, is
+        done after the group, so that loops that follow it but do not need it can be of the group.
         """
         count = _usual_count(block)
         out: list[Node] = []
@@ -177,6 +203,8 @@ class _Maker:
             if node.op == "for" and is_idle(node.data):
                 continue
             part = self._part(node, count) if count >= LONG * LENGTH else None
+            if part is not None and node.op == "store" and group.overlaps(part):
+                part = None
             if part is not None:
                 if later.is_needed(node) or not group.add(part, self._lanes):
                     close()
@@ -187,18 +215,22 @@ class _Maker:
             if not inner and node.op not in STATEMENTS and (meets or later.is_needed(node)):
                 later.add(node)
                 continue
-            if inner or meets or later.is_needed(node):
-                close()
             if node.op != "for":
                 for x in inner:
                     self.block(x)
+            if node.op == "while" and group.parts:
+                later.add(node)
+                continue
+            if inner or meets or later.is_needed(node):
+                close()
             out.append(node)
         close()
         block.code[:] = out
 
     def _joined(self, parts: list[StripPart]) -> list[Node]:
         """Statements that do a group."""
-        length = self._length(parts) if len(parts) > 1 else None
+        long = [x for x in parts if x.node.op != "store"]
+        length = self._length(long) if len(long) > 1 else None
         if length is None:
             return [x.node for x in parts]
         self.made.append(Strips(parts, length))
@@ -219,6 +251,8 @@ class _Maker:
             if split is None or not node.data.apart or not self._in_vectors(node):
                 return None
             return _loop(StripPart(node, *split))
+        if node.op == "store":
+            return _single_entry(node, usual)
         if node.op not in ("zero", "copy"):
             return None
         target, *source = node.data if node.op == "copy" else (node.data,)
@@ -228,6 +262,19 @@ class _Maker:
         part = StripPart(node, *split)
         part.accesses = [Access(target, 0, True), *(Access(x, 0, False) for x in source)]
         return part
+
+
+def _single_entry(node: Node, usual: int) -> StripPart | None:
+    """One number that is written to a known place of a long array, that of the ground among those
+    of all bodies, say: done with the first strip."""
+    buffer, (at, value) = node.data, node.args
+    if at.op != "const" or buffer.kind != "f64" or value.kind != "f64" or not buffer.live:
+        return None
+    if buffer.place != "scratch" or _split(buffer.size, usual) is None:
+        return None
+    part = StripPart(node, 1, 1)
+    part.accesses = [Access(buffer, at.data, True)]
+    return part
 
 
 def is_idle(loop: For) -> bool:
@@ -325,7 +372,7 @@ def _shorten(strips: Strips, own: set[Buffer]) -> None:
 
 def _parts_of(buffer: Buffer, strips: Strips, wanted: set[int]) -> tuple[int, list[int]] | None:
     """(entries of a part of a buffer, how far from the beginning of a strip they are touched)."""
-    usual = strips.parts[0].count
+    usual = next(x.count for x in strips.parts if x.node.op != "store")
     for count in wanted or range(usual - 2 * NEAR, usual + 2 * NEAR + 1):
         if buffer.size % count or len(wanted) > 1:
             continue
@@ -334,6 +381,8 @@ def _parts_of(buffer: Buffer, strips: Strips, wanted: set[int]) -> tuple[int, li
             for access in part.accesses:
                 if access.buffer is buffer:
                     if access.first % count + part.count > count:
+                        break
+                    if part.node.op == "store" and access.first % count >= SHORTEST - FURTHEST:
                         break
                     shifts.append(access.first % count - part.lag)
             else:

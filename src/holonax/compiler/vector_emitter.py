@@ -16,6 +16,7 @@ class VectorEmitter(Emitter):
     `_spread`."""
 
     lanes: int
+    _angles = "sincos"  # what finds sines and cosines
     _spread: Any  # which nodes these are
 
     def __init__(self, buffers: list[Buffer], inputs: int, outputs: int):
@@ -76,7 +77,7 @@ class VectorEmitter(Emitter):
         pair = f"{{ {real}, {real} }}"
         found = self._found.get(("sincos", x))
         if found is None:
-            found = self._found["sincos", x] = self._value(f"call {pair} @hx.sincos({x})")
+            found = self._found["sincos", x] = self._value(f"call {pair} @hx.{self._angles}({x})")
         return self._value(f"extractvalue {pair} {found}, {_PAIR.index(op)}")
 
     def _one_by_one(self, op: str, kind: str, args: Any) -> str:

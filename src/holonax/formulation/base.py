@@ -9,7 +9,7 @@ import dataclasses
 import inspect
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -21,8 +21,11 @@ from ..problem import State, StepContext, stabilized
 from ..system.base import Array, System
 from ..system.step import Level
 
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
-def shown_option(value: Any) -> str:
+
+def shown_option(value: object) -> str:
     """A formulation's option as one would type it."""
     if isinstance(value, jax.Array | np.ndarray):
         known = value.ndim == 0 and not isinstance(value, Tracer)
@@ -145,7 +148,7 @@ class Formulation(eqx.Module):
         choose."""
         return None
 
-    def newton_scaling(self, context: StepContext, displacement: Array) -> Any:
+    def newton_scaling(self, context: StepContext, displacement: Array) -> PyTree:
         """How Newton's matrix is scaled: ((rows), (columns), augment, condition), or None.
 
         Rows are the kinematic, dynamic and algebraic equations, columns the unknowns k, a, z of

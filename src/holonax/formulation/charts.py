@@ -118,7 +118,7 @@ def _positions(system: System, chart: Chart, q: Array, t: Array, tolerance: Arra
     def residual(eta: Array) -> Array:
         return system.constraint(system.retract(q, C @ eta), t)
 
-    def solve(_: Any, start: Array) -> tuple[Array, Array]:
+    def solve(_: object, start: Array) -> tuple[Array, Array]:
         return chart.dependent(system, t, q, none, start, tolerance)
 
     def tangent_solve(linear: Any, y: Array) -> Array:
@@ -146,7 +146,9 @@ def pivots(
     size = jnp.max(jnp.abs(jacobian), axis=1, keepdims=True)
     row, column = jnp.arange(rows), jnp.arange(n)
 
-    def eliminate(k: Array, now: tuple[Array, Array, Array, Array]) -> Any:
+    def eliminate(
+        k: Array, now: tuple[Array, Array, Array, Array]
+    ) -> tuple[Array, Array, Array, Array]:
         A, C, open_rows, open_columns = now
         allowed = open_rows & ((row < holonomic) | (k >= holonomic))
         entry = jnp.where(allowed[:, None] & open_columns[None, :], jnp.abs(A), 0.0)
@@ -172,7 +174,7 @@ def pivots(
     return C, jnp.sum(C, axis=0) if redundant else None
 
 
-def growth(owner: str, value: Any) -> Array:
+def growth(owner: str, value: object) -> Array:
     """The option `condition_limit` as an array; refused unless it is a number above 1."""
     number = positive(owner, "condition_limit", value)
     if not isinstance(number, Tracer) and not float(number) > 1:

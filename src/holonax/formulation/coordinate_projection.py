@@ -14,7 +14,7 @@ factor in each iteration. The second is linear.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -25,6 +25,9 @@ from ..problem import State, StepContext
 from ..system.base import Array, ConstraintFactor, Metric, System
 from .base import OdeFormulation
 from .options import check_choice, check_count, positive
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 Level = Literal["both", "position", "velocity"]
 
@@ -146,7 +149,7 @@ def _increment(
 
 
 @_increment.defjvp
-def _increment_jvp(metric: Metric, most: int, primals: Any, tangents: Any) -> Any:
+def _increment_jvp(metric: Metric, most: int, primals: PyTree, tangents: PyTree) -> PyTree:
     """Derivatives by a few passes at the solution, so that no loop of unknown length has any."""
     step, mu = _increment(metric, most, *primals)
     zero = jnp.zeros(())

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -26,6 +26,9 @@ from ..system.base import Array, System
 from ..system.step import Level
 from .base import Formulation, dynamics
 from .options import check_choice, positive
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 
 class DaeFormulation(Formulation):
@@ -136,7 +139,9 @@ class Index3(DaeFormulation):
         position, velocity = super().drift_orders(integrator)
         return position, math.inf if integrator.holds_velocity else velocity
 
-    def carry(self, context: StepContext, t: Array, state: State, old: Any) -> Any:
+    def carry(
+        self, context: StepContext, t: Array, state: State, old: tuple[Array, Array, Array] | None
+    ) -> PyTree:
         """(m_r, d_r, k_r), found at the start and kept."""
         if self.scaling != "physical":
             return None
@@ -161,7 +166,7 @@ class Index3(DaeFormulation):
     def augmentation(self) -> Array | None:
         return self.augment if self.augmented else None
 
-    def newton_scaling(self, context: StepContext, displacement: Array) -> Any:
+    def newton_scaling(self, context: StepContext, displacement: Array) -> PyTree:
         h, length = context.dt, self.length
         if self.scaling == "none":
             return (1.0, 1.0, 1.0), (1 / h, 1 / displacement, 1.0), self.augment, self.condition

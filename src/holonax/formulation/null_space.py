@@ -10,7 +10,7 @@ orthogonalisation (Liang, Lance 1987), and a QR factorisation (Potra, Rheinboldt
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -21,6 +21,9 @@ from ..problem.chart import CoordinateWeights
 from ..system.base import Array
 from .charts import StateSpaceFormulation, growth, pivots
 from .options import check_choice, positive
+
+if TYPE_CHECKING:
+    from ..problem.chart import Chart
 
 Basis = Literal["qr", "svd", "gram-schmidt"]
 _SWEEPS = 30
@@ -76,7 +79,7 @@ class NullSpace(StateSpaceFormulation):
             C = jnp.concatenate([C, orthonormal(rest, mask[holonomic:])], axis=1)
         return C, kept
 
-    def statistics(self, carry: Any) -> dict[str, int]:
+    def statistics(self, carry: Chart) -> dict[str, int]:
         return {"chart_changes": int(carry.changes)}
 
 

@@ -15,12 +15,12 @@ from ..system.base import Array
 from .base import shown_option
 
 
-def check_choice(owner: str, name: str, value: Any, allowed: tuple[str, ...]) -> None:
+def check_choice(owner: str, name: str, value: object, allowed: tuple[str, ...]) -> None:
     """Refuse a word that is not among those allowed."""
     choice(owner, name, value, allowed)
 
 
-def check_count(owner: str, name: str, value: Any) -> None:
+def check_count(owner: str, name: str, value: object) -> None:
     """Refuse what is not a whole number, 1 or more."""
     count(owner, name, value)
 

@@ -9,7 +9,7 @@ constraint equations at position, velocity and acceleration level, and only v is
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -18,6 +18,9 @@ from ..problem.chart import CoordinateWeights
 from ..system.base import Array, System
 from .charts import StateSpaceFormulation, growth, pivots
 from .options import check_choice, positive
+
+if TYPE_CHECKING:
+    from ..problem.chart import Chart
 
 NewtonMatrix = Literal["exact", "fisette-vaneghem"]
 Predictor = Literal["previous", "explicit"]
@@ -88,5 +91,5 @@ class CoordinatePartitioning(StateSpaceFormulation):
     ) -> tuple[Array, Array | None]:
         return pivots(jacobian, holonomic, redundant, weights)
 
-    def statistics(self, carry: Any) -> dict[str, int]:
+    def statistics(self, carry: Chart) -> dict[str, int]:
         return {"repartitions": int(carry.changes)}

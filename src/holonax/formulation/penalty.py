@@ -133,7 +133,7 @@ class AugmentedLagrangian(OdeFormulation):
         if not missing.shape[0]:
             return free, missing
 
-        def iterate(_: Any, missing: Array) -> Array:
+        def iterate(_: object, missing: Array) -> Array:
             """(S + 1/alpha) lam = missing + lam / alpha, again and again."""
 
             def going(x: tuple[Array, Array, Array]) -> Array:

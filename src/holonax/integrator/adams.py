@@ -32,6 +32,7 @@ from .tables import dop853_stages
 
 if TYPE_CHECKING:
     from diffrax import ODETerm
+    from jaxtyping import PyTree
 
     from ..problem import StepContext
 
@@ -122,7 +123,7 @@ class History(NamedTuple):
     corrections: Array
 
 
-def _combined(y: Any, h: Array, weights: tuple[Fraction, ...], f: list[Any]) -> Any:
+def _combined(y: Array, h: Array, weights: tuple[Fraction, ...], f: list[PyTree]) -> PyTree:
     """y + h sum_j weights[j] f[j]."""
 
     def combine(y: Array, *rates: Array) -> Array:
@@ -131,11 +132,11 @@ def _combined(y: Any, h: Array, weights: tuple[Fraction, ...], f: list[Any]) -> 
     return jax.tree.map(combine, y, *f[: len(weights)])
 
 
-def _largest(tree: Any) -> Array:
+def _largest(tree: PyTree) -> Array:
     return jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0) for x in jax.tree.leaves(tree)]))
 
 
-def _only_if(wanted: Array, make: Callable[[], Any], otherwise: Any) -> Any:
+def _only_if(wanted: Array, make: Callable[[], Any], otherwise: PyTree) -> PyTree:
     """`make()` where `wanted`, else `otherwise`; in a batch, made only if some member wants it."""
 
     def made() -> Any:
@@ -145,8 +146,8 @@ def _only_if(wanted: Array, make: Callable[[], Any], otherwise: Any) -> Any:
 
 
 def _starting_step(
-    terms: ODETerm, t0: Array, h: Array, y0: Any, f0: Any, args: Any
-) -> tuple[Any, Any]:
+    terms: ODETerm, t0: Array, h: Array, y0: PyTree, f0: Any, args: StepContext
+) -> PyTree:
     """(y1, f1) by one step of order 8 from y0 with the derivative f0.
 
     The last row of the table is the solution itself, so the last stage is f1. A scan over the
@@ -155,7 +156,7 @@ def _starting_step(
     a, c = dop853_stages()
     k = jax.tree.map(lambda f: jnp.zeros((a.shape[0], *f.shape), f.dtype).at[0].set(f), f0)
 
-    def stage(carry: Any, row: Any) -> tuple[Any, None]:
+    def stage(carry: PyTree, row: PyTree) -> tuple[Any, None]:
         i, weights, node = row
         k = carry[0]
         z = jax.tree.map(
@@ -190,7 +191,7 @@ class _Adams(Integrator):
             counts["corrections"] = int(solver_state.corrections)
         return counts
 
-    def init(self, terms: ODETerm, t0: Array, t1: Array, y0: Any, args: StepContext) -> History:
+    def init(self, terms: ODETerm, t0: Array, t1: Array, y0: PyTree, args: StepContext) -> History:
         kept = self.m if self._mode() == "PEC" else self.m - 1
         f = jax.tree.map(lambda y: jnp.zeros((kept, *y.shape), y.dtype), (y0[0], y0[1]))
         if self._mode() == "PEC":
@@ -203,7 +204,7 @@ class _Adams(Integrator):
         terms: ODETerm,
         t0: Array,
         t1: Array,
-        y0: Any,
+        y0: PyTree,
         args: StepContext,
         solver_state: History,
         made_jump: bool,
@@ -235,8 +236,8 @@ class _Adams(Integrator):
         return y1, None, {"y0": y0, "y1": y1}, history, jnp.logical_or(solved, starting)
 
     def _predict_correct(
-        self, terms: ODETerm, t1: Array, h: Array, y0: Any, f: list[Any], args: Any
-    ) -> tuple[Any, Any, Array, Array]:
+        self, terms: ODETerm, t1: Array, h: Array, y0: PyTree, f: list[PyTree], args: StepContext
+    ) -> PyTree:
         """(y1, its newest derivative, number of corrections, whether they converged)."""
         weights = self._corrector()
         predicted = _combined(y0, h, bashforth_weights(self.m), f)
@@ -246,7 +247,7 @@ class _Adams(Integrator):
 
         known = _combined(y0, h, weights[1:], f)
 
-        def correct(y: Any) -> tuple[Any, Any]:
+        def correct(y: PyTree) -> PyTree:
             f1 = terms.vf(t1, y, args)
             return _combined(known, h, weights[:1], [f1]), f1
 
@@ -254,7 +255,7 @@ class _Adams(Integrator):
             y1, f1 = correct(predicted)
             return y1, f1, none, true
 
-        def sweep(carry: Any, _: None) -> tuple[Any, None]:
+        def sweep(carry: PyTree, _: None) -> tuple[Any, None]:
             y, _, count, converged = carry
 
             def again() -> Any:

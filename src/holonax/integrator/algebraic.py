@@ -13,6 +13,7 @@ from .base import Integrator
 
 if TYPE_CHECKING:
     from diffrax import ODETerm
+    from jaxtyping import PyTree
 
 
 class PredictorCorrector(Integrator):
@@ -30,7 +31,7 @@ class PredictorCorrector(Integrator):
         a, lam = context.formulation.accelerations(context, t, (q, v))
         return FullState(q, v, a, lam, jnp.zeros(()))
 
-    def init(self, terms: ODETerm, t0: Array, t1: Array, y0: Any, args: StepContext) -> None:
+    def init(self, terms: ODETerm, t0: Array, t1: Array, y0: PyTree, args: StepContext) -> None:
         return None
 
     def step(

@@ -12,6 +12,7 @@ from ..system.base import Array
 
 if TYPE_CHECKING:
     from diffrax import ODETerm
+    from jaxtyping import PyTree
 
 
 class Integrator(eqx.Module):
@@ -54,7 +55,7 @@ class Integrator(eqx.Module):
         """The order of the error of a run's first step, from which its length is chosen."""
         return self.error_order(terms)
 
-    def first_state(self, context: StepContext, t: Array, q: Array, v: Array) -> Any:
+    def first_state(self, context: StepContext, t: Array, q: Array, v: Array) -> PyTree:
         """y at the start; explicit methods need (q, v) only."""
         return q, v
 
@@ -68,7 +69,7 @@ class Integrator(eqx.Module):
         terms: ODETerm,
         t0: Array,
         t1: Array,
-        y0: Any,
+        y0: PyTree,
         args: StepContext,
         solver_state: Any,
         made_jump: bool,

@@ -35,6 +35,7 @@ from .stage import scaled
 
 if TYPE_CHECKING:
     from diffrax import ODETerm
+    from jaxtyping import PyTree
 
 
 class _EnergyStep(ImplicitStep):
@@ -103,7 +104,7 @@ class EnergyPreserving(_EnergyStep):
         middle, system = untimed(args.system, t0 + 0.5 * h)
         before = strains(system, y0.q)
 
-        def residual(x: tuple[Any, ...]) -> Any:
+        def residual(x: tuple[Any, ...]) -> PyTree:
             *mean, a, z = x
             v = y0.v + 0.5 * h * a
             path = Path.of(system, y0.q, h * v, middle)
@@ -163,7 +164,7 @@ class EnergyDecaying(_EnergyStep):
         def velocities(x: tuple[Any, ...]) -> tuple[Array, Array]:
             return y0.v + h * x[-2], y0.v + h * x[-3] if kinds else y0.v
 
-        def residual(x: tuple[Any, ...]) -> Any:
+        def residual(x: tuple[Any, ...]) -> PyTree:
             a, z = x[-2:]
             vf, vj = velocities(x)
             v = 0.5 * (vf + vj)

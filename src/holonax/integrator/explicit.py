@@ -23,8 +23,10 @@ from .tables import Tableau
 if TYPE_CHECKING:
     from diffrax import ODETerm
     from jax import Array
+    from jaxtyping import PyTree
 
-    from ..problem import StepContext
+    from ..problem import State, StepContext
+    from ..problem.__init__ import FullState
 
 
 class Euler(Integrator):
@@ -36,7 +38,7 @@ class Euler(Integrator):
     def order(self, terms: ODETerm | None) -> int:
         return 1
 
-    def init(self, terms: ODETerm, t0: Array, t1: Array, y0: Any, args: StepContext) -> None:
+    def init(self, terms: ODETerm, t0: Array, t1: Array, y0: PyTree, args: StepContext) -> None:
         return None
 
     def step(
@@ -44,7 +46,7 @@ class Euler(Integrator):
         terms: ODETerm,
         t0: Array,
         t1: Array,
-        y0: Any,
+        y0: State | FullState,
         args: StepContext,
         solver_state: None,
         made_jump: bool,
@@ -98,11 +100,11 @@ class RungeKutta(Integrator):
         chained = not np.any(np.tril(table[:stages], -2))  # a stage needs the one before alone
         before = jnp.asarray([0.0, *np.diagonal(table[:stages], -1)])
 
-        def total(ks: Any, i: Any) -> Any:
+        def total(ks: Any, i: int | Array) -> Any:
             weight = weights[i]
             return sum((weight[j] * ks[j] for j in range(1, stages)), weight[0] * ks[0])
 
-        def stage(ks: Any, i: Any) -> Any:
+        def stage(ks: Array, i: Array) -> Any:
             z = start + h * (before[i] * ks[i - 1] if chained else total(ks, i))
             k = jnp.concatenate(terms.vf(t0 + nodes[i] * h, (z[:nq], z[nq:]), context))
             if known is not None:  # the values are known, and only followed back
@@ -122,7 +124,7 @@ class RungeKutta(Integrator):
 
     @staticmethod
     def _loop(
-        stage: Any, begin: Any, stages: int, keeps: bool
+        stage: Any, begin: Array, stages: int, keeps: bool
     ) -> tuple[tuple[Array, Array, Array], Array | None]:
         """What is carried through all stages, and the rates of all, if these are kept."""
         if keeps:
@@ -130,7 +132,7 @@ class RungeKutta(Integrator):
         carried = lambda i, carry: stage(carry, i)[0]  # noqa: E731
         return jax.lax.fori_loop(0, stages, carried, begin), None
 
-    def _error(self, error: Array, *_: Any) -> Array:
+    def _error(self, error: Array, *_: object) -> Array:
         """The error from the sums for it."""
         return error
 
@@ -216,7 +218,7 @@ class Dop853(RungeKutta):
     def order(self, terms: ODETerm | None) -> int:
         return 8
 
-    def error_order(self, terms: ODETerm | None) -> int:
+    def error_order(self, terms: ODETerm | None) -> int | None:
         return 8
 
     def _error(self, error: Array, *others: Any) -> Array:

@@ -22,6 +22,7 @@ from .stage import Stage
 
 if TYPE_CHECKING:
     from diffrax import ODETerm
+    from jaxtyping import PyTree
 
 
 class ImplicitStep(Integrator):
@@ -51,10 +52,10 @@ class ImplicitStep(Integrator):
         z = context.formulation.algebraic_start(context, t, q, lam)
         return FullState(q, v, a, z, jnp.zeros(()))
 
-    def init(self, terms: ODETerm, t0: Array, t1: Array, y0: Any, args: StepContext) -> Any:
+    def init(self, terms: ODETerm, t0: Array, t1: Array, y0: PyTree, args: StepContext) -> Any:
         return NewtonCounts.zero()
 
-    def statistics(self, solver_state: Any) -> dict[str, int]:
+    def statistics(self, solver_state: NewtonCounts) -> dict[str, int]:
         return solver_state.statistics()
 
     @staticmethod
@@ -65,12 +66,12 @@ class ImplicitStep(Integrator):
     def _solve(
         self,
         residual: Any,
-        start: Any,
+        start: PyTree,
         context: StepContext,
         scaling: Scaling | None = None,
         linear: Linear | None = None,
         q: Array | None = None,
-    ) -> tuple[Any, Array, NewtonCounts, Array]:
+    ) -> tuple[tuple[Array, Array], Array, NewtonCounts, Array]:
         """Newton on the unknowns of a step, the algebraic variables being the last of them; the
         step begins at q.
 
@@ -95,7 +96,9 @@ class ImplicitStep(Integrator):
             size=None if q is None else jnp.max(jnp.abs(jax.lax.stop_gradient(q)), initial=0.0),
         )
 
-    def _solve_stage(self, stage: Stage, start: Any) -> tuple[Any, Array, NewtonCounts, Array]:
+    def _solve_stage(
+        self, stage: Stage, start: PyTree
+    ) -> tuple[tuple[Array, Array], Array, NewtonCounts, Array]:
         """Newton on the unknowns of a stage."""
         scaling, linear = stage.scaling, stage.linear
         return self._solve(stage.residual, start, stage.context, scaling, linear, stage.y0.q)

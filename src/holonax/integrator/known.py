@@ -6,11 +6,14 @@ The derivative of a step needs the solution of its equations, not the way to it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 
 from ..system.base import Array
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 
 class Solution(NamedTuple):
@@ -31,7 +34,7 @@ def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Arra
     return primals[0], tangents[0] - tangents[1]
 
 
-def held(function: Callable[..., Any], *at: Any) -> Any:
+def held(function: Callable[..., Any], *at: tuple[Array, Array] | Array) -> PyTree:
     """function(*at) as numbers that do not move, whatever the function takes from around it."""
     stop = jax.lax.stop_gradient
     converted, consts = jax.closure_convert(function, *at)

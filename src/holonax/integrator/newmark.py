@@ -37,6 +37,7 @@ from .stage import StepEquations, scaled
 
 if TYPE_CHECKING:
     from diffrax import ODETerm
+    from jaxtyping import PyTree
 
     from .base import Integrator
 
@@ -90,11 +91,11 @@ class _NewmarkFamily(ImplicitStep):
     def order(self, terms: ODETerm | None) -> int:
         return 2
 
-    def error_order(self, terms: ODETerm | None) -> int:
+    def error_order(self, terms: ODETerm | None) -> int | None:
         return 2
 
     @abc.abstractmethod
-    def _damps(self) -> Any:
+    def _damps(self) -> bool | Array:
         """Whether oscillations much faster than the step die out."""
 
     def refusal(self, formulation: Any) -> str:
@@ -123,7 +124,7 @@ class _NewmarkFamily(ImplicitStep):
         return _Memory(w, jerk, jnp.zeros_like(y0.z), step, NewtonCounts.zero())
 
     @staticmethod
-    def _normal(context: StepContext, t: Array, y: FullState) -> Any:
+    def _normal(context: StepContext, t: Array, y: FullState) -> PyTree:
         """What prepares increments normal to constraints of position level, for unequal steps.
 
         With constraints of that level alone the velocity has an error of O(h^2) normal to them,
@@ -196,7 +197,7 @@ class _NewmarkFamily(ImplicitStep):
         reach = c.beta * h * h * (1 - c.af) / (1 - c.am)
         still = moved(jnp.zeros_like(y0.a))[1]
 
-        def state(x: Any) -> Any:
+        def state(x: PyTree) -> PyTree:
             """(q, d, w, v, u, a, z) for given unknowns: the last is z; before it a, or where the
             position is projected the rate of its increment, or if that does not say a, both."""
             first, z = x[0], x[-1]
@@ -214,7 +215,7 @@ class _NewmarkFamily(ImplicitStep):
             w, _, v = moved(a)
             return q, d, w, v, v - shift, a, z
 
-        def residual(x: Any) -> Any:
+        def residual(x: PyTree) -> PyTree:
             q, _, _, v, u, a, z = state(x)
             values = formulation.residual(args, t1, q, v, u, a, z)
             algebraic = values[2] / formulation.algebraic_scale(args)
@@ -223,7 +224,7 @@ class _NewmarkFamily(ImplicitStep):
         equations = StepEquations(args, reach, c.gamma / (c.beta * h), h)
         unit = h if projected else reach
 
-        def prepare(x: Any) -> Any:
+        def prepare(x: PyTree) -> Any:
             q, d, _, v, _, a, z = state(x)
             return equations.prepare((q, v, t1, a, z), d)
 
@@ -275,7 +276,7 @@ class Newmark(_NewmarkFamily):
     def order(self, terms: ODETerm | None) -> int:
         return 2 if isinstance(self.gamma, Tracer) or float(self.gamma) == 0.5 else 1
 
-    def _damps(self) -> Any:
+    def _damps(self) -> bool | Array:
         return self.gamma > 0.5
 
     def _coefficients(self) -> _Coefficients:
@@ -311,7 +312,7 @@ class HHT(_NewmarkFamily):
         self.alpha = _within("HHT", "alpha", alpha, -1 / 3, 0.0)
         _set_options(self, options)
 
-    def _damps(self) -> Any:
+    def _damps(self) -> bool | Array:
         return self.alpha < 0
 
     def _coefficients(self) -> _Coefficients:
@@ -331,7 +332,7 @@ class GeneralizedAlpha(_NewmarkFamily):
         self.rho_inf = _within("GeneralizedAlpha", "rho_inf", rho_inf, 0.0, 1.0)
         _set_options(self, options)
 
-    def _damps(self) -> Any:
+    def _damps(self) -> bool | Array:
         return self.rho_inf < 1
 
     def _coefficients(self) -> _Coefficients:

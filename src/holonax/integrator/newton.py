@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,11 @@ from ..linalg import jacobian, lu, lu_solve
 from ..system.base import Array
 from .dependent import DependentFactor
 from .known import Solution, held, moved_back
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
+
+    from ..linalg.small import LUFactor
 
 # A factor is kept while each change is smaller than the one before by this.
 _SLOW = 0.3
@@ -90,9 +95,9 @@ class _Iterate(NamedTuple):
 
 def newton(
     residual: Callable[[Any], Any],
-    start: Any,
+    start: PyTree,
     *,
-    tolerance: Any = 1e-10,
+    tolerance: float | Array = 1e-10,
     max_iterations: int = 12,
     modified: bool = False,
     scaling: Scaling | None = None,
@@ -102,7 +107,7 @@ def newton(
     auxiliary: bool = False,
     differentiable: bool = True,
     known: Solution | None = None,
-    size: Any = None,
+    size: Array | None = None,
 ) -> tuple[Any, Array, NewtonCounts, Array]:
     """Solve residual(x) = 0 from `start`, pytrees of equal total size.
 
@@ -134,7 +139,7 @@ def newton(
     if scaling is not None and size is not None:
         enough = jnp.maximum(enough, _ROUNDING * jnp.finfo(flat.dtype).eps * size)
 
-    def dense(x: Array) -> Any:
+    def dense(x: Array) -> PyTree:
         """The factor of the scaled matrix, the matrix itself, and the value of the equations."""
         matrix, value = jacobian(lambda y: (equations(y),) * 2, x, has_aux=True)
         if scaling is not None:
@@ -142,7 +147,7 @@ def newton(
         factor = DependentFactor.of(matrix, sizes[-1]) if dependent else lu(matrix)
         return factor, matrix, value
 
-    def prepared(x: Array) -> Any:
+    def prepared(x: Array) -> PyTree:
         return dense(x) if linear is None else (linear.prepare(unravel(x)), None, None)
 
     def change_of(factor: Any, matrix: Array, value: Array) -> Array:
@@ -175,7 +180,7 @@ def newton(
 
     def solve(x: Array) -> tuple[Array, Any]:
         def iterate(
-            factor: Any, matrix: Any, now: _Iterate, value: Array | None = None
+            factor: Any, matrix: Array | None, now: _Iterate, value: Array | None = None
         ) -> _Iterate:
             step = correction(factor, matrix, now.x, value)
             new = now.x - step
@@ -251,11 +256,11 @@ def newton(
 
 def newton_step(
     residual: Callable[[Any], Any],
-    start: Any,
+    start: PyTree,
     scaling: Scaling | None = None,
     *,
     dependent: bool = False,
-) -> Any:
+) -> PyTree:
     """The first change that Newton's method makes to `start`.
 
     Of `scaling` the factors are used; the row operation would not change the solution.
@@ -308,7 +313,7 @@ def _augmented_value(value: Array, matrix: Array, scaling: Scaling, sizes: list[
     return value.at[motion].add(scaling.augment * (transpose @ value[constraints]))
 
 
-def _condition(factor: Any, matrix: Array, sizes: list[int]) -> Array:
+def _condition(factor: LUFactor, matrix: Array, sizes: list[int]) -> Array:
     """Condition number (infinity norm) after eliminating all but the last two blocks."""
     first = sum(sizes[:-2])
     inverse = lu_solve(factor, jnp.eye(matrix.shape[0]))

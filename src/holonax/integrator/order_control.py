@@ -19,7 +19,7 @@ ERROR_ORDER = 2
 LONGEST = 2.0
 
 
-def order_error(here: Array, power: Any, chosen: Array, next_power: Any) -> Array:
+def order_error(here: Array, power: Array, chosen: Array, next_power: Array) -> Array:
     """The error for the step control: `here` of a step whose error is of order `power`, and of the
     step that follows, if it is kept, `chosen` of order `next_power`."""
     kept = jnp.clip(chosen, 0.0, 1.0) ** (ERROR_ORDER / next_power)

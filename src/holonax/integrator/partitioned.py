@@ -139,7 +139,7 @@ def partitioned_newmark_step(
     def residual(w: Array) -> Array:
         return equations.reduced(w, equations.dependent(lax.stop_gradient(w), eta))
 
-    def solve(_: Any, w: Array) -> tuple[Array, Any]:
+    def solve(_: object, w: Array) -> tuple[Array, Any]:
         end = _solve(equations, w, eta, integrator)
         # as numbers, which have tangents
         flags = end.done.astype(w.dtype), end.iterations.astype(w.dtype)

@@ -12,6 +12,7 @@ but the speed of the iteration depends on that matrix.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -30,6 +31,7 @@ from .stage import Stage, StepEquations
 
 if TYPE_CHECKING:
     from diffrax import ODETerm
+    from jaxtyping import PyTree
 
 # The tolerance at which the one that Radau's error estimate is held below is the one asked for.
 _LOOSE = 1e-3
@@ -147,7 +149,7 @@ class RadauIIA(ImplicitStep):
         """The order of the stages, which is that of multipliers of higher index."""
         return self.stages
 
-    def error_order(self, terms: ODETerm | None) -> int:
+    def error_order(self, terms: ODETerm | None) -> int | None:
         return self.stages + 1
 
     def _tableau(self) -> tuple[np.ndarray, np.ndarray]:
@@ -208,7 +210,7 @@ class RadauIIA(ImplicitStep):
         z = jnp.where(past.known, ahead(past.z), still(y0.z))
         return k, still(y0.a), z
 
-    def _error(self, equations: _Stages, x: Any, y1: FullState) -> Array:
+    def _error(self, equations: _Stages, x: PyTree, y1: FullState) -> Array:
         context, y0, h = equations.context, equations.y0, equations.h
         gamma, weights = embedded(equations.A, equations.c)
         _, _, _, _, a, _ = equations.states(x)
@@ -245,7 +247,7 @@ class _Stages(NamedTuple):
         s = len(matrix)
         return jnp.stack([sum(matrix[i, j] * rows[j] for j in range(s)) for i in range(s)])
 
-    def _each(self, function: Any, *rows: Any) -> Any:
+    def _each(self, function: Callable[..., PyTree], *rows: Array) -> tuple[Array, ...]:
         """A function at all stages."""
         if len(self.c) > 1:
             return jax.vmap(function)(*rows)
@@ -257,7 +259,7 @@ class _Stages(NamedTuple):
         """Those of the stages."""
         return self.t0 + jnp.asarray(self.c) * self.h
 
-    def states(self, x: Any) -> tuple[Array, Array, Array, Array, Array, Array]:
+    def states(self, x: PyTree) -> tuple[Array, Array, Array, Array, Array, Array]:
         """(q, d, u, v, a, z) of the stages for given unknowns."""
         system, formulation, h = self.context.system, self.context.formulation, self.h
         k, z = x[0], x[-1]
@@ -277,12 +279,14 @@ class _Stages(NamedTuple):
         a = self._mixed(np.linalg.inv(self.A), v - self.y0.v) / h
         return q, d, u, v, a, z
 
-    def residual(self, x: Any) -> Any:
+    def residual(self, x: PyTree) -> PyTree:
         """The equations of all stages."""
         q, _, u, v, a, z = self.states(x)
         return self._each(self._equations, self.times, q, v, u, a, z)
 
-    def _equations(self, t: Array, q: Array, v: Array, u: Array, a: Array, z: Array) -> Any:
+    def _equations(
+        self, t: Array, q: Array, v: Array, u: Array, a: Array, z: Array
+    ) -> tuple[Array, Array]:
         formulation = self.context.formulation
         values = formulation.residual(self.context, t, q, v, u, a, z)
         algebraic = values[2] / formulation.algebraic_scale(self.context)
@@ -316,30 +320,30 @@ class _Stages(NamedTuple):
 
     # -- one matrix for all stages ---------------------------------------------------------
 
-    def _reference(self, x: Any) -> tuple[Any, ...]:
+    def _reference(self, x: PyTree) -> tuple[Array, ...]:
         """(t, q, d, v, a, k, z) where the matrix is taken: at the middle one of the stages."""
         i = len(self.c) // 2
         q, d, _, v, a, z = self.states(x)
         return self.times[i], q[i], d[i], v[i], a[i], x[0][i], z[i]
 
-    def _one(self, p: Any) -> StepEquations:
+    def _one(self, p: Array) -> StepEquations:
         return StepEquations(self.context, p * p, 1 / p, p)
 
     @property
     def _structured(self) -> bool:
         return self.explicit and self._one(self.h).solver is not None
 
-    def _prepared(self, at: Any) -> Any:
+    def _prepared(self, at: tuple[Array, ...]) -> PyTree:
         """The factor for a given p, at a reference state; its derivatives are found once."""
         t, q, d, v, a, k, z = at
         slopes = self._one(self.h).slopes((q, v, t, a, z), d, k)
         return lambda p: self._one(p).factor(slopes, d, k)
 
-    def _solved(self, factor: Any, p: Any, *value: Any) -> Any:
+    def _solved(self, factor: Any, p: Any, *value: Any) -> tuple[Array, Array]:
         """Changes of the increment and of z."""
         return self._one(p).solve(factor, value, self.y0, checked=False)
 
-    def factor(self, x: Any) -> Any:
+    def factor(self, x: PyTree) -> Any:
         """The factors of all components at the reference state, and what they are made of."""
         at = self._reference(x)
         found = []
@@ -349,7 +353,7 @@ class _Stages(NamedTuple):
             found.append((prepare if part.is_real else in_pairs(prepare))(p))
         return found
 
-    def _p(self, part: _Component) -> Any:
+    def _p(self, part: _Component) -> PyTree:
         p = 1 / part.gamma
         return p.real * self.h if part.is_real else Pair(p.real * self.h, p.imag * self.h)
 
@@ -369,13 +373,13 @@ class _Stages(NamedTuple):
             return k, total[1]
         return k, self._mixed(inverse, total[1]) / self.h, total[2]
 
-    def _combined(self, part: _Component, rows: Array) -> Any:
+    def _combined(self, part: _Component, rows: Array) -> PyTree:
         sums = lambda w: sum(w[i] * rows[i] for i in range(len(w)))  # noqa: E731
         if part.is_real:
             return sums(part.left)
         return Pair(sums(np.real(part.left)), sums(np.imag(part.left)))
 
-    def _apart(self, part: _Component, x: Any) -> Array:
+    def _apart(self, part: _Component, x: PyTree) -> Array:
         """What a component adds to the stages."""
         if part.is_real:
             return jnp.stack([w * x for w in part.right])
@@ -392,7 +396,7 @@ class _Stages(NamedTuple):
         sizes = [n, n, n, *([] if self.explicit else [n]), z0.shape[0]]
         cuts = np.cumsum(sizes)[:-1]
 
-        def stage(x: Array) -> Array:
+        def stage(x: PyTree) -> Array:
             d, k, a, *v, z = jnp.split(x, cuts)
             q = system.retract(self.y0.q, d)
             u = system.increment_rate(d, k)
@@ -405,7 +409,7 @@ class _Stages(NamedTuple):
 
     # -- the error estimate ------------------------------------------------------------------
 
-    def euler_change(self, x: Any, d0: Array, v0: Array, p: Array) -> tuple[Array, Array, Array]:
+    def euler_change(self, x: PyTree, d0: Array, v0: Array, p: Array) -> tuple[Array, Array, Array]:
         """What one Newton step on d = d_0 + p k, v = v_0 + p a, from d = 0, adds to the position,
         the velocity and the algebraic variables of the beginning."""
         y0, system, formulation = self.y0, self.context.system, self.context.formulation

@@ -52,7 +52,7 @@ class Rattle(ImplicitStep):
         h = t1 - t0
         system, formulation = args.system, args.formulation
 
-        def first_half(x: tuple[Array, Array]) -> Any:
+        def first_half(x: tuple[Array, Array]) -> tuple[Array, Array]:
             """Unknowns: the acceleration over the first half and its multipliers."""
             a, lam = x
             half = y0.v + 0.5 * h * a

@@ -12,7 +12,7 @@ is how a change of the unknowns is found from what is left of the equations: by 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,8 +22,11 @@ from ..system.base import Array
 from ..system.step import StepEnd, StepPoint, StepWeights
 from .newton import Linear, Scaling
 
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
-def scaled(context: StepContext, unit: Any, reach: Any) -> Scaling | None:
+
+def scaled(context: StepContext, unit: Array, reach: Array) -> Scaling | None:
     """How the formulation scales Newton's matrix for the unknowns (k or a, z).
 
     `unit` is how far one of the first unknown moves the position, `reach` how far one of a does.
@@ -142,7 +145,7 @@ class Stage(NamedTuple):
         """The unknowns for a guess of rates and algebraic variables."""
         return (k, z) if self.explicit else (k, a, z)
 
-    def state(self, x: Any) -> tuple[Array, Array, Array, Array, Array]:
+    def state(self, x: PyTree) -> tuple[Array, Array, Array, Array, Array]:
         """(q, d, v, a, z) for given unknowns."""
         system, formulation = self.context.system, self.context.formulation
         k, z = x[0], x[-1]
@@ -154,7 +157,7 @@ class Stage(NamedTuple):
         v = formulation.velocity(self.context, self.t, q, u, z)
         return q, d, v, (v - self.v0) / self.p, z
 
-    def residual(self, x: Any) -> Any:
+    def residual(self, x: PyTree) -> PyTree:
         """The equations for given unknowns."""
         system, formulation = self.context.system, self.context.formulation
         q, d, v, a, z = self.state(x)
@@ -179,7 +182,7 @@ class Stage(NamedTuple):
         """The linear equations."""
         return StepEquations(self.context, self.p * self.p, 1 / self.p, self.p)
 
-    def factor(self, x: Any) -> Any:
+    def factor(self, x: PyTree) -> Any:
         """The factored matrix at given unknowns."""
         q, d, v, a, z = self.state(x)
         end = None
@@ -188,7 +191,7 @@ class Stage(NamedTuple):
             end = StepEnd(*there, turn=share * d, share=share, speed=share)
         return self.equations.prepare((q, v, self.t, a, z), d, x[0], end)
 
-    def change(self, factor: Any, value: Any, *, checked: bool = True) -> Any:
+    def change(self, factor: Any, value: PyTree, *, checked: bool = True) -> Any:
         """The change of the unknowns that takes `value` away."""
         d, z = self.equations.solve(factor, value, self.y0, checked=checked)
         return d / self.p, z

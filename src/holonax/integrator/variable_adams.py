@@ -25,6 +25,7 @@ from .order_control import ERROR_ORDER, check_order, order_error
 
 if TYPE_CHECKING:
     from diffrax import ODETerm
+    from jaxtyping import PyTree
 
 HIGHEST = 12
 
@@ -98,7 +99,7 @@ class VariableAdams(Integrator):
     def order(self, terms: ODETerm | None) -> int:
         return self.max_order + 1
 
-    def error_order(self, terms: ODETerm | None) -> int:
+    def error_order(self, terms: ODETerm | None) -> int | None:
         return ERROR_ORDER
 
     def first_order(self, terms: ODETerm | None) -> int:
@@ -122,7 +123,7 @@ class VariableAdams(Integrator):
         terms: ODETerm,
         t0: Array,
         t1: Array,
-        y0: Any,
+        y0: PyTree,
         args: StepContext,
         solver_state: _History,
         made_jump: bool,

@@ -97,7 +97,7 @@ class VariableBDF(ImplicitStep):
     def order(self, terms: ODETerm | None) -> int:
         return self.max_order
 
-    def error_order(self, terms: ODETerm | None) -> int:
+    def error_order(self, terms: ODETerm | None) -> int | None:
         return ERROR_ORDER
 
     def init(

@@ -17,6 +17,8 @@ from ..system.expression import Expression
 from ..system.expression_parser import ExpressionError
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from .. import Result
 
 _SUFFIXES = (".csv", ".nc", ".parquet")
@@ -25,7 +27,7 @@ _SUFFIXES = (".csv", ".nc", ".parquet")
 @checked_call
 def table_columns(
     result: Result, outputs: Mapping[str, str] | Sequence[str] = ()
-) -> dict[str, Any]:
+) -> dict[str, np.ndarray]:
     """The time and named quantities of a result, each (n,): expressions or names, or without any
     where the bodies are and how they move."""
     table: dict[str, Any] = {"t": np.asarray(result.t)}
@@ -55,7 +57,7 @@ def _column(result: Result, name: str, text: str) -> dict[str, Any]:
     return {name: np.broadcast_to(np.asarray(found, float), np.shape(result.t))}
 
 
-def _spread(result: Result, name: str, values: Any) -> dict[str, Any]:
+def _spread(result: Result, name: str, values: object) -> dict[str, Any]:
     """A vector as one column for each component."""
     values = np.asarray(values)
     if values.ndim == 1:
@@ -64,7 +66,7 @@ def _spread(result: Result, name: str, values: Any) -> dict[str, Any]:
     return {f"{name}.{label}": values[:, k] for k, label in enumerate(labels)}
 
 
-def _states(result: Result) -> dict[str, Any]:
+def _states(result: Result) -> dict[str, np.ndarray]:
     """Every coordinate, velocity and state of first order, by its name."""
     system, nq, nv = result.system, result.q.shape[1], result.v.shape[1]
     states, idle, hidden = system.states(nv), system.idle(nv), system.carriers(nq)
@@ -77,7 +79,9 @@ def _states(result: Result) -> dict[str, Any]:
 
 
 @checked_call
-def write_table(result: Result, path: Any, outputs: Mapping[str, str] | Sequence[str] = ()) -> Path:
+def write_table(
+    result: Result, path: str | Path, outputs: Mapping[str, str] | Sequence[str] = ()
+) -> Path:
     """Write quantities of a result over time to a file: .csv, .nc (netCDF) or .parquet by its name.
 
     `outputs` are names of quantities, ``["A.angle", "crank.position"]``, or expressions by name,
@@ -129,7 +133,7 @@ def _csv(path: Path, table: Mapping[str, np.ndarray], units: Mapping[str, str]) 
         csv_lines(file, table)
 
 
-def csv_lines(file: Any, table: Mapping[str, Any]) -> None:
+def csv_lines(file: Any, table: Mapping[str, ArrayLike]) -> None:
     """Write columns as lines of comma-separated values."""
     lines = csv.writer(file, lineterminator="\n")
     lines.writerow(table)

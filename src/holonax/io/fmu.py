@@ -27,7 +27,7 @@ _VERSIONS = {"2.0": "fmu_slave.py", "3.0": "fmu3_slave.py"}
 @checked_call
 def export_fmu(
     model: Model,
-    path: Any,
+    path: str | Path,
     *,
     outputs: Sequence[str],
     inputs: Sequence[str] = (),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from ..model.model import Model
 from ..model.shapes import Shape
 from .problems import FileProblem, Problems
 from .xml_tree import turn
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 Freedom = Literal["fixed", "turn", "slide", "ball", "free"]
 
@@ -69,7 +72,7 @@ class Link:
 
 
 def model_of_links(
-    links: Mapping[str, Link], gravity: Any, problems: Problems
+    links: Mapping[str, Link], gravity: ArrayLike, problems: Problems
 ) -> tuple[Model, dict[str, str]]:
     """The model, and for each link the name of the body it belongs to; links come after their
     parents, and what has no parent is the ground."""
@@ -126,7 +129,9 @@ def _placed(link: Link, place: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarra
     return (p + R @ link.axis * link.begins, R) if link.freedom == "slide" else (p, R)
 
 
-def _add_body(model: Model, name: str, parts: list[Link], place: Mapping[str, Any]) -> None:
+def _add_body(
+    model: Model, name: str, parts: list[Link], place: dict[str, tuple[np.ndarray, np.ndarray]]
+) -> None:
     p, R = place[name]
     solids, shapes = [], []
     for link in parts:
@@ -145,7 +150,12 @@ def _add_body(model: Model, name: str, parts: list[Link], place: Mapping[str, An
     model.body(name, whole.mass, whole.inertia, com=whole.com, position=p, rotation=R, **look)
 
 
-def _add_joint(model: Model, link: Link, body: Mapping[str, str], place: Mapping[str, Any]) -> None:
+def _add_joint(
+    model: Model,
+    link: Link,
+    body: Mapping[str, str],
+    place: dict[str, tuple[np.ndarray, np.ndarray]],
+) -> None:
     p, R = place[link.name]
     at, axis = p + R @ link.anchor, R @ link.axis
     a, b = body[str(link.parent)], body[link.name]

@@ -23,6 +23,8 @@ from .urdf import urdf_model
 from .xml_tree import parsed_xml
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from .. import Result
 
 _SUFFIXES = (".toml", ".json")
@@ -49,7 +51,7 @@ class ModelFile:
     changes: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @staticmethod
-    def read(path: Any) -> ModelFile:
+    def read(path: str | Path) -> ModelFile:
         """The file at a path, .toml or .json; a `FileError` has all that is wrong with it."""
         where = folder("load", "path", path)
         if where.suffix.lower() not in _SUFFIXES:
@@ -61,13 +63,16 @@ class ModelFile:
 
     @staticmethod
     def _of(
-        content: Described, said: dict[str, Any], path: Path | None, changes: Any = None
+        content: Described,
+        said: dict[str, Any],
+        path: Path | None,
+        changes: dict[str, Any] | None = None,
     ) -> ModelFile:
         s = content.sections
         parts = (s.get("run", {}), s.get("events", []), s.get("outputs", {}))
         return ModelFile(content.model, content.parameters, *parts, said, path, changes or {})
 
-    def with_values(self, values: Mapping[str, Any]) -> ModelFile:
+    def with_values(self, values: Mapping[str, ArrayLike]) -> ModelFile:
         """The same with other values of parameters of the file, or of numbers of its items; what
         was changed before stays."""
         if self.said is None:
@@ -102,7 +107,7 @@ class ModelFile:
 
 
 @checked_call
-def load(path: Any) -> Model:
+def load(path: str | Path) -> Model:
     """The `Model` of a file: .toml or .json as `Model.save` writes them and people do, .urdf, or
     .xml of MuJoCo (MJCF).
 
@@ -135,7 +140,7 @@ def _robot(path: Path) -> Model:
 
 
 @checked_call
-def save(model: Model, path: Any, *, run: Mapping[str, Any] | None = None) -> Path:
+def save(model: Model, path: str | Path, *, run: Mapping[str, Any] | None = None) -> Path:
     """Write a model to a file, as .toml or .json by its name; what was there is replaced.
 
     Numbers are written so that `load` gives the same bits again. `run` are settings of a run, such

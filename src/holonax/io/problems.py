@@ -28,7 +28,7 @@ class FileProblem(NamedTuple):
 class FileError(ModelError):
     """A file cannot be read; `problems` has all that is wrong with it, each with its line."""
 
-    def __init__(self, path: Any, problems: list[FileProblem]):
+    def __init__(self, path: object, problems: list[FileProblem]):
         self.problems = sorted(problems, key=lambda x: (x.line is None, x.line or 0))
         if len(self.problems) == 1:
             super().__init__(f"{path}: {self.problems[0]}")

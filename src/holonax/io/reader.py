@@ -8,7 +8,7 @@ import json
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._messages import listed, shown
 from ..model.items import REGISTRY, Item
@@ -17,6 +17,9 @@ from .lines import Place, json_lines, toml_lines
 from .problems import FileProblem, Problems
 from .settings import SECTIONS
 from .values import Numbers, check_anywhere, parameters_of
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 FORMAT = 1
 _LARGEST = 64_000_000  # bytes of a file
@@ -133,7 +136,7 @@ def content_of(
     return Described(model, parameters, sections)
 
 
-def with_entries(model: Model, changes: Mapping[str, Any]) -> dict[str, Any]:
+def with_entries(model: Model, changes: Mapping[str, ArrayLike]) -> dict[str, Any]:
     """Changes of a model's numbers, where ``"motor.omega"`` may stand for a number among the
     parameters of the function of ``"motor"``."""
     out: dict[str, Any] = {}
@@ -172,7 +175,7 @@ def add_items(model: Model, items: list[Any], numbers: Numbers, problems: Proble
             numbers.failed.add(name)
 
 
-def _add(model: Model, said: Any, place: Place, numbers: Numbers, problems: Problems) -> bool:
+def _add(model: Model, said: object, place: Place, numbers: Numbers, problems: Problems) -> bool:
     """Add one item, or keep all that is wrong with it; whether it was added.
 
     One that refers to an item that failed is looked at, but not added: what would be said of it

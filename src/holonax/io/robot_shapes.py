@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._messages import shown, warn
 from ..model.shapes import Shape
 from .xml_tree import XmlElement
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 def tried(owner: str, make: Callable[[], Shape | None]) -> list[Shape]:
@@ -26,7 +29,7 @@ def tried(owner: str, make: Callable[[], Shape | None]) -> list[Shape]:
     return [] if shape is None else [shape]
 
 
-def urdf_shape(geometry: XmlElement, p: Any, R: Any, folder: Path) -> Shape | None:
+def urdf_shape(geometry: XmlElement, p: ArrayLike, R: ArrayLike, folder: Path) -> Shape | None:
     """The shape of a <geometry>, its middle at p and turned by R."""
     for said in geometry.children:
         if said.tag == "box":
@@ -43,7 +46,7 @@ def urdf_shape(geometry: XmlElement, p: Any, R: Any, folder: Path) -> Shape | No
     return None
 
 
-def mjcf_shape(kind: str, size: list[float], p: Any, R: Any) -> Shape | None:
+def mjcf_shape(kind: str, size: list[float], p: ArrayLike, R: ArrayLike) -> Shape | None:
     """The shape of a geom that is a solid; `size` as MuJoCo has it, half lengths. A capsule is
     shown as a cylinder, an ellipsoid not at all."""
     if kind == "box":
@@ -55,7 +58,7 @@ def mjcf_shape(kind: str, size: list[float], p: Any, R: Any) -> Shape | None:
     return None
 
 
-def mjcf_mesh(asset: XmlElement, folder: Path, p: Any, R: Any) -> Shape:
+def mjcf_mesh(asset: XmlElement, folder: Path, p: ArrayLike, R: ArrayLike) -> Shape:
     """The shape of a mesh among the assets, at the place of its geom."""
     path, scale = _found(asset.word("file"), folder), _even(asset.numbers("scale", 3, (1, 1, 1)))
     return Shape("mesh", path=str(path), scale=scale, position=p, rotation=R)

@@ -35,7 +35,7 @@ RUN = {
 EVENT = ("name", "function", "level", "direction", "terminal", "impact", "engage", "release")
 
 
-def read_run(said: Any, place: Place, numbers: Numbers, model: Model) -> dict[str, Any]:
+def read_run(said: object, place: Place, numbers: Numbers, model: Model) -> dict[str, Any]:
     """The options of a run, ready for `Model.simulate` but for the names of methods."""
     out: dict[str, Any] = {}
     if not isinstance(said, Mapping):
@@ -50,7 +50,7 @@ def read_run(said: Any, place: Place, numbers: Numbers, model: Model) -> dict[st
     return out
 
 
-def _setting(key: str, value: Any, place: Place, numbers: Numbers, model: Model) -> Any:
+def _setting(key: str, value: object, place: Place, numbers: Numbers, model: Model) -> Any:
     kind, what = RUN[key], f"run: {key}"
     if kind == "number":
         return numbers.number(what, place, value)
@@ -68,7 +68,7 @@ def _setting(key: str, value: Any, place: Place, numbers: Numbers, model: Model)
     return numbers.plain(what, place, value)
 
 
-def _names(what: str, value: Any, model: Model, numbers: Numbers) -> list[str]:
+def _names(what: str, value: object, model: Model, numbers: Numbers) -> list[str]:
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(x, str) for x in names):
         raise ModelError(f"{what}={shown(value)} must be a list of names.")
@@ -80,7 +80,7 @@ def _names(what: str, value: Any, model: Model, numbers: Numbers) -> list[str]:
     return names
 
 
-def method_of(kind: str, value: Any, place: Place, numbers: Numbers) -> Any:
+def method_of(kind: str, value: object, place: Place, numbers: Numbers) -> Any:
     """A formulation or integrator: by its name, or as a table of its type and options."""
     from ..run.by_name import options_by_name
 
@@ -101,7 +101,7 @@ def method_of(kind: str, value: Any, place: Place, numbers: Numbers) -> Any:
     return cls(**words, **{k: numbers.plain(f"{kind}: {k}", place, x) for k, x in others.items()})
 
 
-def read_events(said: Any, place: Place, numbers: Numbers, model: Model) -> list[Any]:
+def read_events(said: object, place: Place, numbers: Numbers, model: Model) -> list[Any]:
     """The events of a run."""
     if not isinstance(said, list):
         numbers.problems.add(place, f"events={shown(said)} is not a list of tables, [[events]].")
@@ -113,7 +113,7 @@ def read_events(said: Any, place: Place, numbers: Numbers, model: Model) -> list
     return out
 
 
-def _event(said: Any, place: Place, numbers: Numbers) -> Any:
+def _event(said: object, place: Place, numbers: Numbers) -> Any:
     from .. import Event, Impact
 
     if not isinstance(said, Mapping):
@@ -144,7 +144,7 @@ def _event(said: Any, place: Place, numbers: Numbers) -> Any:
     return Event(said["name"], function, **options)
 
 
-def read_outputs(said: Any, place: Place, numbers: Numbers, model: Model) -> dict[str, str]:
+def read_outputs(said: object, place: Place, numbers: Numbers, model: Model) -> dict[str, str]:
     """Named outputs: expressions of t and of the quantities of a result."""
     out: dict[str, str] = {}
     if not isinstance(said, Mapping):

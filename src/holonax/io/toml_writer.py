@@ -24,7 +24,7 @@ def toml_text(said: Mapping[str, Any], heading: str = "") -> str:
     return "\n".join(block for block in blocks if block)
 
 
-def _is_tables(value: Any) -> bool:
+def _is_tables(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(x, Mapping) for x in value)
 
 
@@ -36,7 +36,7 @@ def _key(key: str) -> str:
     return key if _BARE.fullmatch(key) else _string(key)
 
 
-def _value(key: str, value: Any) -> str:
+def _value(key: str, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -99,7 +99,7 @@ def _floating(links: Mapping[str, Link]) -> dict[str, Link]:
     return out
 
 
-def _renamed(item: Any, body: Mapping[str, str]) -> Any:
+def _renamed(item: object, body: Mapping[str, str]) -> Any:
     """An item with bodies in place of links that are fixed to them."""
     if not isinstance(item, Mapping):
         return item
@@ -242,6 +242,6 @@ def _mimic(
     )
 
 
-def _own_axis(model: Model, joint: str) -> Any:
+def _own_axis(model: Model, joint: str) -> np.ndarray:
     """The axis of a joint in the axes of its second body."""
     return model._joints[joint].axes_b[:, 2]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._messages import shown
 from ..model.expressions import check_name
@@ -14,10 +14,15 @@ from ..system.expression import FRAME_QUANTITIES, Expression, number, with_numbe
 from .lines import Place
 from .problems import Problems
 
+if TYPE_CHECKING:
+    from ..model.inertia import MassProperties
+
 SHAPES = {f.__name__: f for f in (box, cylinder, disc, point_mass, rod, sphere, tube)}
 
 
-def parameters_of(said: Any, changes: Mapping[str, float], problems: Problems) -> dict[str, float]:
+def parameters_of(
+    said: object, changes: Mapping[str, float], problems: Problems
+) -> dict[str, float]:
     """The named parameters of a file, whose arithmetic may use others in any order; those that have
     no value are left out, and told."""
     if not isinstance(said, Mapping):
@@ -76,7 +81,7 @@ def check_anywhere(text: str, parameters: Mapping[str, float]) -> None:
     Expression(text).check([*known, *dotted, *parameters])
 
 
-def _finite(owner: str, value: Any) -> float:
+def _finite(owner: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ModelError(f"{owner}: {shown(value)} is not a number. Give one, or arithmetic.")
     try:
@@ -107,7 +112,7 @@ class Numbers:
         self.skipped += skipped
         return skipped
 
-    def plain(self, owner: str, place: Place, value: Any) -> Any:
+    def plain(self, owner: str, place: Place, value: object) -> Any:
         """A value, or a list of values, with texts replaced by the numbers they stand for."""
         if isinstance(value, str):
             if not self.is_skipped(value):
@@ -120,7 +125,7 @@ class Numbers:
             return {k: self.plain(f"{owner}.{k}", place, x) for k, x in value.items()}
         return value
 
-    def number(self, owner: str, place: Place, value: Any) -> float | None:
+    def number(self, owner: str, place: Place, value: object) -> float | None:
         """One finite number, from itself or from arithmetic."""
         found = self.plain(owner, place, value)
         return None if found is None else _finite(owner, found)
@@ -142,7 +147,7 @@ class Numbers:
             return text
         return None
 
-    def solid(self, owner: str, place: Place, value: Mapping[str, Any]) -> Any:
+    def solid(self, owner: str, place: Place, value: Mapping[str, Any]) -> MassProperties | None:
         """Mass properties from ``{ shape = "rod", length = 0.6, mass = 1.0 }``."""
         given = {str(k): x for k, x in value.items() if k != "shape"}
         shape = value.get("shape")
@@ -160,7 +165,7 @@ class Numbers:
                 raise ModelError(f"{owner}: {error}") from None
         return None
 
-    def displayed(self, owner: str, place: Place, value: Any) -> Any:
+    def displayed(self, owner: str, place: Place, value: object) -> Any:
         """What a body looks like: words stay, and other texts are arithmetic."""
         if isinstance(value, list):
             return [self.displayed(owner, place, x) for x in value]

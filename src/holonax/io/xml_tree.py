@@ -82,7 +82,7 @@ def parsed_xml(text: str, problems: Problems) -> XmlElement:
     def end(tag: str) -> None:
         stack.pop()
 
-    def refuse(*_: Any) -> None:
+    def refuse(*_: object) -> None:
         raise _Refused("it defines a document type or entities, which are not read. Remove them.")
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
@@ -98,13 +98,13 @@ def parsed_xml(text: str, problems: Problems) -> XmlElement:
     return stack[0].children[0]
 
 
-def rotation_rpy(angles: Any) -> np.ndarray:
+def rotation_rpy(angles: np.ndarray) -> np.ndarray:
     """The matrix of roll, pitch and yaw about fixed axes x, y, z."""
     r, p, y = (turn(axis, angle) for axis, angle in zip(np.eye(3), angles, strict=True))
     return y @ p @ r
 
 
-def turn(axis: Any, angle: float) -> np.ndarray:
+def turn(axis: np.ndarray, angle: float) -> np.ndarray:
     """The matrix of a rotation about a unit vector."""
     x, y, z = axis
     cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])

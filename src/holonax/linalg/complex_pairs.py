@@ -20,6 +20,9 @@ from jax.extend import core as jax_core
 from .._jaxprs import scan_sizes
 
 if TYPE_CHECKING:
+    from jax.extend.core import Jaxpr
+    from jaxtyping import PyTree
+
     from .._jaxprs import Equation
 
 
@@ -30,10 +33,10 @@ class Pair(NamedTuple):
     im: Any
 
 
-def in_pairs(fun: Callable[..., Any]) -> Callable[..., Any]:
+def in_pairs(fun: Callable[..., PyTree]) -> Callable[..., PyTree]:
     """`fun` with a `Pair` wherever it takes or returns a complex array."""
 
-    def wrapped(*args: Any) -> Any:
+    def wrapped(*args: PyTree) -> PyTree:
         given, tree = jax.tree.flatten(args, is_leaf=_is_pair)
         closed, shape = jax.make_jaxpr(lambda *x: fun(*tree.unflatten(x)), return_shape=True)(
             *[_complex_like(x) if _is_pair(x) else x for x in given]
@@ -44,7 +47,7 @@ def in_pairs(fun: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-def _is_pair(x: Any) -> bool:
+def _is_pair(x: object) -> bool:
     return isinstance(x, Pair)
 
 
@@ -56,7 +59,7 @@ def _is_complex(aval: Any) -> bool:
     return jnp.issubdtype(aval.dtype, jnp.complexfloating)
 
 
-def _pair(x: Any) -> Any:
+def _pair(x: PyTree) -> Any:
     """A complex constant as a pair; what is real stays."""
     if _is_pair(x) or not jnp.issubdtype(jnp.result_type(x), jnp.complexfloating):
         return x
@@ -64,7 +67,7 @@ def _pair(x: Any) -> Any:
     return Pair(np.real(known).copy(), np.imag(known).copy())
 
 
-def _followed(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+def _followed(jaxpr: Jaxpr, consts: Sequence[PyTree], args: Sequence[PyTree]) -> list[PyTree]:
     env: dict[Any, Any] = {}
     env.update(zip(jaxpr.constvars, map(_pair, consts), strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
@@ -74,7 +77,7 @@ def _followed(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[An
     return [_pair(v.val) if isinstance(v, jax_core.Literal) else env[v] for v in jaxpr.outvars]
 
 
-def _equation(eqn: Any, values: list[Any]) -> Sequence[Any]:
+def _equation(eqn: Any, values: list[PyTree]) -> PyTree:
     name = eqn.primitive.name
     if name in _PROGRAMS:
         return _PROGRAMS[name](eqn.params, values)
@@ -93,7 +96,7 @@ def _equation(eqn: Any, values: list[Any]) -> Sequence[Any]:
     return [Pair(re, im) if _is_complex(var.aval) else re for var, re, im in triples]
 
 
-def _bound(eqn: Equation, values: Sequence[Any]) -> Sequence[Any]:
+def _bound(eqn: Equation, values: list[PyTree]) -> Sequence[PyTree]:
     params = eqn.primitive.get_bind_params(eqn.params)
     functions = ()
     if isinstance(params, tuple):  # as older versions of JAX give them
@@ -138,12 +141,12 @@ def _power(eqn: Equation, x: Pair) -> Pair:
     return out if n > 0 else _over(eqn, Pair(one, 0 * one), out)
 
 
-def _dot(eqn: Equation, x: Any, y: Any) -> Pair:
+def _dot(eqn: Equation, x: PyTree, y: PyTree) -> Pair:
     numbers = eqn.params["dimension_numbers"]
     return _multiplied(lambda a, b: lax.dot_general(a, b, numbers), x, y)
 
 
-def _converted(eqn: Equation, x: Any) -> Any:
+def _converted(eqn: Equation, x: PyTree) -> Any:
     return x if _is_pair(x) else Pair(*(y * jnp.asarray(x, float) for y in (1.0, 0.0)))
 
 
@@ -167,11 +170,11 @@ def _closed(program: Any) -> Callable[..., list[Any]]:
     return lambda *args: _followed(program, (), args)
 
 
-def _call(params: Any, values: list[Any]) -> list[Any]:
+def _call(params: Any, values: list[PyTree]) -> list[PyTree]:
     return _closed(params.get("jaxpr", params.get("call_jaxpr")))(*values)
 
 
-def _while(params: Any, values: list[Any]) -> list[Any]:
+def _while(params: Any, values: list[PyTree]) -> list[PyTree]:
     first, second = params["cond_nconsts"], params["body_nconsts"]
     asked, done = values[:first], values[first : first + second]
     going, body = _closed(params["cond_jaxpr"]), _closed(params["body_jaxpr"])
@@ -180,7 +183,7 @@ def _while(params: Any, values: list[Any]) -> list[Any]:
     )
 
 
-def _scan(params: Any, values: list[Any]) -> list[Any]:
+def _scan(params: Any, values: list[PyTree]) -> list[PyTree]:
     first, second = scan_sizes(params)
     consts, carried = values[:first], values[first : first + second]
     body = _closed(params["jaxpr"])
@@ -199,7 +202,7 @@ def _scan(params: Any, values: list[Any]) -> list[Any]:
     return [*end, *rows]
 
 
-def _linear_solve(params: Any, values: list[Any]) -> list[Any]:
+def _linear_solve(params: Any, values: list[PyTree]) -> list[PyTree]:
     lengths = params["const_lengths"]
     start = lengths.matvec + lengths.vecmat
     consts = values[start : start + lengths.solve]

@@ -5,6 +5,8 @@ The block factorisation uses these on its pivots.
 
 from typing import Any
 
+from jax import Array
+
 Entries = list[list[Any]]
 
 
@@ -25,7 +27,7 @@ def lu_entries(rows: Any) -> Entries:
     return a
 
 
-def lu_entries_solve(a: Entries, b: Any) -> list[Any]:
+def lu_entries_solve(a: Entries, b: Array) -> list[Any]:
     """Solve A x = b, b and x lists of n components (numbers, vectors, or rows of several b)."""
     x = list(b)
     n = len(x)
@@ -39,7 +41,7 @@ def lu_entries_solve(a: Entries, b: Any) -> list[Any]:
     return x
 
 
-def lu_entries_solve_transposed(a: Entries, b: Any) -> list[Any]:
+def lu_entries_solve_transposed(a: Entries, b: Array) -> list[Any]:
     """Solve Aᵀ x = b."""
     x = list(b)
     n = len(x)

@@ -68,7 +68,7 @@ def each(n: int, body: Callable[[Array, Carry], Carry], start: Carry) -> Carry:
     return lax.fori_loop(0, n, lambda p, carry: body(jnp.asarray(p, jnp.int32), carry), start)
 
 
-def last_not_after(knots: Any, t: Any) -> Any:
+def last_not_after(knots: np.ndarray | Array, t: float | Array) -> Array:
     """The index of the last of the rising `knots` that is not after `t`, or 0: a search by halves
     without a loop, which small programs are compiled with."""
     size = knots.shape[0]

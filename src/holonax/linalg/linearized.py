@@ -16,6 +16,7 @@ from jax.extend import core as jax_core
 if TYPE_CHECKING:
     import numpy as np
     from jax import Array
+    from jaxtyping import PyTree
 
     from .._jaxprs import Equation
 
@@ -27,7 +28,7 @@ _STRUCTURED = {"scan", "while", "cond", "custom_linear_solve"}
 Tangent = Callable[..., Sequence[Any]]
 
 
-def linearized(fun: Callable[..., Any], *at: Any) -> tuple[Any, Callable[..., Any]]:
+def linearized(fun: Callable[..., PyTree], *at: Any) -> tuple[PyTree, Callable[..., PyTree]]:
     """fun(*at), and the function that takes changes of `at` to that of fun(*at), as
     `jax.linearize`.
 
@@ -39,7 +40,7 @@ def linearized(fun: Callable[..., Any], *at: Any) -> tuple[Any, Callable[..., An
     walk = Walk(len(given))
     outs = walk.follow(closed.jaxpr, closed.consts, [Value(x, k) for k, x in enumerate(given)])
 
-    def along(*changes: Any) -> Any:
+    def along(*changes: Any) -> PyTree:
         tangents = walk.along(jax.tree.leaves(changes))
         found = [
             jnp.zeros(x.shape, _tangent_type(x)) if y.tangent is None else tangents[y.tangent]
@@ -50,7 +51,7 @@ def linearized(fun: Callable[..., Any], *at: Any) -> tuple[Any, Callable[..., An
     return jax.tree.unflatten(tree, [y.primal for y in outs]), along
 
 
-def derivative(fun: Callable[..., Any], at: tuple[Any, ...], along: tuple[Any, ...]) -> Any:
+def derivative(fun: Callable[..., PyTree], at: tuple[Any, ...], along: tuple[Any, ...]) -> PyTree:
     """The derivative of fun at `at` in the direction `along`."""
     return linearized(fun, *at)[1](*along)
 
@@ -126,7 +127,7 @@ class Walk:
             self.count += moves
         return found
 
-    def along(self, changes: Sequence[Array]) -> list[Array]:
+    def along(self, changes: Sequence[Array]) -> PyTree:
         """All tangents for changes of the arguments."""
         tangents: list[Any] = [*changes, *[None] * (self.count - self.arguments)]
         for takes, function, first in self.equations:
@@ -135,7 +136,7 @@ class Walk:
         return tangents
 
 
-def bound(eqn: Equation, primals: Sequence[Any]) -> Sequence[Array]:
+def bound(eqn: Equation, primals: Sequence[Array]) -> Sequence[Array]:
     """The results of an equation, traced or computed."""
     params = eqn.primitive.get_bind_params(eqn.params)
     functions = ()
@@ -145,7 +146,7 @@ def bound(eqn: Equation, primals: Sequence[Any]) -> Sequence[Array]:
     return out if eqn.primitive.multiple_results else [out]
 
 
-def _tangent_type(x: Any) -> Any:
+def _tangent_type(x: Array) -> Any:
     return x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else jax.dtypes.float0
 
 
@@ -171,7 +172,7 @@ def _by_jax(
     outs, along = jax.linearize(function, *at)
     real = [jnp.issubdtype(jnp.result_type(y), jnp.inexact) for y in outs]
 
-    def tangent(*changes: Any) -> Sequence[Any]:
+    def tangent(*changes: Array) -> Sequence[Any]:
         return [y for y, moves in zip(along(*changes), real, strict=True) if moves]
 
     return outs, tangent, real
@@ -184,7 +185,7 @@ class Form:
     """
 
     def __init__(self, eqn: Equation, active: Sequence[bool]) -> None:
-        def derivative(primals: list[Array], changes: list[Array]) -> Any:
+        def derivative(primals: list[Array], changes: list[Array]) -> PyTree:
             def function(*moving: Any) -> Sequence[Any]:
                 given = iter(moving)
                 return list(bound(eqn, [next(given) if a else x for x, a in zip(primals, active)]))
@@ -223,7 +224,7 @@ class Form:
         env: dict[Any, Any] = {**dict(self.constants), **dict(zip(self.primals, primals))}
         evaluate(self.once, env)
 
-        def tangent(*changes: Any) -> list[Any]:
+        def tangent(*changes: Array) -> list[Any]:
             inner = {**env, **dict(zip(self.tangents, changes, strict=True))}
             evaluate(self.linear, inner)
             return [read(inner, v) for v in self.changes]
@@ -231,7 +232,7 @@ class Form:
         return [read(env, v) for v in self.outs], tangent, self.moving
 
 
-def read(env: dict[Any, Any], var: Any) -> Any:
+def read(env: dict[Any, Any], var: Any) -> Array:
     """What a variable or a literal is."""
     return var.val if isinstance(var, jax_core.Literal) else env[var]
 

@@ -23,6 +23,7 @@ from .transposes import TRANSPOSES, Back
 
 if TYPE_CHECKING:
     from jax import Array
+    from jaxtyping import PyTree
 
     from .._jaxprs import Equation
 
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 Derived = tuple[Sequence[Any], Back, Sequence[bool]]
 
 
-def pulled_back(fun: Callable[..., Any], *at: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+def pulled_back(
+    fun: Callable[..., PyTree], *at: Any
+) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
     """fun(*at), and the function that takes a cotangent of it to those of `at`, as `jax.vjp`.
 
     All that is in `at` has to be real numbers.
@@ -40,7 +43,7 @@ def pulled_back(fun: Callable[..., Any], *at: Any) -> tuple[Any, Callable[[Any],
     leaves, tree = jax.tree.flatten(at)
     outs, back = followed_back(closed, leaves)
 
-    def pull(cotangent: Any) -> tuple[Any, ...]:
+    def pull(cotangent: PyTree) -> tuple[Any, ...]:
         found = back(jax.tree.leaves(cotangent))
         zeros = (jnp.zeros_like(x) if y is None else y for x, y in zip(leaves, found, strict=True))
         return tree.unflatten(zeros)
@@ -48,7 +51,7 @@ def pulled_back(fun: Callable[..., Any], *at: Any) -> tuple[Any, Callable[[Any],
     return jax.tree.structure(shape).unflatten(outs), pull
 
 
-def value_and_pulled_back(fun: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
+def value_and_pulled_back(fun: Callable[..., PyTree]) -> Callable[..., tuple[Any, Any]]:
     """As `jax.value_and_grad(fun)`: the value, and its derivative by the first argument."""
 
     def both(first: Any, *others: Any) -> tuple[Any, Any]:
@@ -171,7 +174,7 @@ class _Transposed:
         self.avals = [v.aval for v in kept.changes]
 
         def transposed(needed: list[Array], cotangents: list[Array]) -> tuple[Array, ...]:
-            def linear(*changes: Any) -> list[Any]:
+            def linear(*changes: Array) -> list[Any]:
                 env = dict(zip(self.needed, needed)) | dict(zip(kept.tangents, changes))
                 evaluate(kept.linear, env)
                 return [read(env, v) for v in kept.changes]
@@ -239,7 +242,7 @@ def _linear_solve(eqn: Equation, primals: list[Any], active: list[bool]) -> Deri
     return outs, back, [True] * len(outs)
 
 
-def _scan(eqn: Equation, primals: list[Any], active: list[bool]) -> Derived:
+def _scan(eqn: Equation, primals: list[Array], active: list[bool]) -> Derived:
     """What is carried is kept, and the loop done again from its end, each round by itself."""
     p = eqn.params
     closed, (n_const, n_carry) = p["jaxpr"], scan_sizes(p)
@@ -297,7 +300,7 @@ def _moving(jaxpr: jax_core.Jaxpr, n_const: int, moves: Sequence[bool]) -> list[
     return [(v, m) for v, m in pairs if m]
 
 
-def _cut(x: Sequence[Any], *sizes: int) -> list[list[Any]]:
+def _cut(x: Sequence[Array], *sizes: int) -> list[list[Any]]:
     """The first ones, the next ones, and the others."""
     first, second = sizes[0], sizes[0] + sizes[1]
     return [list(x[:first]), list(x[first:second]), list(x[second:])]

@@ -16,6 +16,7 @@ from jax import lax
 
 if TYPE_CHECKING:
     from jax import Array
+    from jaxtyping import PyTree
 
     from .._jaxprs import Equation
 
@@ -23,7 +24,7 @@ Back = Callable[[Sequence[Any]], list[Any]]
 Rule = Callable[[Any, list[Any], list[bool], Sequence[Any]], Back | None]
 
 
-def _entrywise(*slopes: Callable[..., Any]) -> Rule:
+def _entrywise(*slopes: Callable[..., PyTree]) -> Rule:
     """Of a function whose argument k has the cotangent slopes[k](c, y, *x), y = f(*x)."""
 
     def rule(
@@ -38,11 +39,11 @@ def _entrywise(*slopes: Callable[..., Any]) -> Rule:
     return rule
 
 
-def _scaled(factor: float, x: Any) -> Any:
+def _scaled(factor: float, x: Array) -> Array:
     return lax.mul(np.asarray(factor, x.dtype), x)
 
 
-def _power(eqn: Equation, x: list[Any], active: list[bool], outs: Sequence[Any]) -> Back | None:
+def _power(eqn: Equation, x: list[Array], active: list[bool], outs: Sequence[Array]) -> Back | None:
     n = eqn.params["y"]
     if n == 0:
         return None
@@ -77,13 +78,15 @@ def _broadcast(
     return back
 
 
-def _sum(eqn: Equation, x: list[Any], active: list[bool], outs: Sequence[Any]) -> Back | None:
+def _sum(eqn: Equation, x: list[Array], active: list[bool], outs: Sequence[Array]) -> Back | None:
     shape, axes = eqn.invars[0].aval.shape, eqn.params["axes"]
     kept = tuple(d for d in range(len(shape)) if d not in axes)
     return lambda c: [lax.broadcast_in_dim(c[0], shape, kept)]
 
 
-def _transpose(eqn: Equation, x: list[Any], active: list[bool], outs: Sequence[Any]) -> Back | None:
+def _transpose(
+    eqn: Equation, x: list[Array], active: list[bool], outs: Sequence[Array]
+) -> Back | None:
     order = tuple(int(d) for d in np.argsort(eqn.params["permutation"]))
     return lambda c: [lax.transpose(c[0], order)]
 
@@ -126,11 +129,13 @@ def _select(
     return back
 
 
-def _same(eqn: Equation, x: list[Any], active: list[bool], outs: Sequence[Any]) -> Back | None:
+def _same(eqn: Equation, x: list[Array], active: list[bool], outs: Sequence[Array]) -> Back | None:
     return lambda c: [c[0]]
 
 
-def _converted(eqn: Equation, x: list[Any], active: list[bool], outs: Sequence[Any]) -> Back | None:
+def _converted(
+    eqn: Equation, x: list[Array], active: list[bool], outs: Sequence[Array]
+) -> Back | None:
     kind = eqn.invars[0].aval.dtype
     return lambda c: [lax.convert_element_type(c[0], kind)]
 

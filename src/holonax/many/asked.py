@@ -28,13 +28,18 @@ from .batch import OWNER
 from .reductions import Coordinate, Moving, Named, Reduction, StepTimes
 
 if TYPE_CHECKING:
+    from jax import Array
+    from numpy.typing import ArrayLike
+
     from ..integrator.base import Integrator
 
 Save = Literal["times", "end", "none"]
 _LONGEST = 100  # steps that a run has at least, where something depends on the time explicitly
 
 
-def known_start(system: System, typical: Any, start: Start | None, t: float) -> Start | None:
+def known_start(
+    system: System, typical: tuple[np.ndarray, np.ndarray], start: Start | None, t: float
+) -> Start | None:
     """A consistent start that tells of redundant constraints and of the mechanism's size; None
     where that of the first run cannot be found: then each run says so itself."""
     if start is not None:
@@ -48,7 +53,9 @@ def known_start(system: System, typical: Any, start: Start | None, t: float) -> 
         return None
 
 
-def grid_of(start: Start | None, t_end: Any, times: Any, save: Any) -> tuple[np.ndarray, Save]:
+def grid_of(
+    start: Start | None, t_end: object, times: ArrayLike | None, save: object
+) -> tuple[np.ndarray, Save]:
     """The times to keep, from the start on, and which states."""
     if (t_end is None) == (times is None):
         raise ValueError(f"{OWNER}: give t_end [s], or the times [s] at which to keep states.")
@@ -73,7 +80,7 @@ def grid_of(start: Start | None, t_end: Any, times: Any, save: Any) -> tuple[np.
 
 
 def pair_of(
-    formulation: Formulation, integrator: Integrator, dt: Any, rtol: Any
+    formulation: Formulation, integrator: Integrator, dt: Any, rtol: object
 ) -> tuple[Formulation, Any]:
     """The methods, chosen as `simulate` does where they are not given."""
     if (dt is None) == (rtol is None):
@@ -99,11 +106,11 @@ def pair_of(
 def steps_of(
     system: System,
     start: Start | None,
-    typical: Any,
+    typical: tuple[np.ndarray, np.ndarray],
     grid: np.ndarray,
     dt: Any,
-    rtol: Any,
-    atol: Any,
+    rtol: object,
+    atol: object,
 ) -> tuple[np.ndarray, Any, StepControl | None]:
     """The numbers of `Settings`, the absolute tolerance and the control of steps."""
     span = grid[-1] - grid[0]
@@ -127,7 +134,9 @@ def steps_of(
     return np.array([1.0, 0.0, rtol]), tolerance, control
 
 
-def pieces_of(system: System, grid: np.ndarray, numbers: np.ndarray, tolerance: Any) -> Any:
+def pieces_of(
+    system: System, grid: np.ndarray, numbers: np.ndarray, tolerance: ArrayLike | None
+) -> Any:
     """The run in pieces from each time or break to the next: (clock, their ticks, which of them are
     the times asked for, where functions of time are smooth, whether a piece begins at a break).
 
@@ -149,7 +158,9 @@ def pieces_of(system: System, grid: np.ndarray, numbers: np.ndarray, tolerance: 
     return clock, ticks, picked, windows, fresh if np.any(fresh) else None
 
 
-def checked_reductions(system: System, typical: Any, reduce: Any, t: float) -> dict[str, Reduction]:
+def checked_reductions(
+    system: System, typical: Any, reduce: object, t: float
+) -> dict[str, Reduction]:
     """The reductions by name, with coordinates by their numbers."""
     if reduce is None:
         return {}
@@ -212,7 +223,7 @@ def checked_events(system: System, typical: Any, events: Any, t: float) -> tuple
     return given
 
 
-def reporter(progress: Any) -> Any:
+def reporter(progress: object) -> Any:
     """The function to report progress to, if any."""
     if progress is True:
         return lambda now: print(now, flush=True)
@@ -223,7 +234,7 @@ def reporter(progress: Any) -> Any:
     return progress
 
 
-def _tried(reduction: Reduction, system: System, t: float, q: Any, v: Any) -> Any:
+def _tried(reduction: Reduction, system: System, t: float, q: Array, v: Array) -> Any:
     """A reduction over one step, to see whether it can be computed."""
     moving = Moving(system, lambda t, q, v: (v, v))
     seen = reduction.first(moving, t, q, v)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from .._numbers import array, count
 from ..start.consistent import Start
 from ..system.base import System
 from .one_run import Own
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 OWNER = "ensemble"
 
@@ -65,7 +68,7 @@ def _asked(name: str, function: Callable[[np.ndarray], Any], numbers: np.ndarray
         ) from error
 
 
-def _mapping(given: Any) -> dict[str, Any]:
+def _mapping(given: object) -> dict[str, np.ndarray]:
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
         raise TypeError(
             f"{OWNER}: parameters={shown(given)} are not parameters by name. Give a dictionary "
@@ -75,7 +78,7 @@ def _mapping(given: Any) -> dict[str, Any]:
 
 
 def _values(
-    given: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], runs: int | None
+    given: Mapping[str, ArrayLike], shapes: Mapping[str, tuple[int, ...]], runs: int | None
 ) -> dict[str, np.ndarray]:
     out = {}
     for name, value in given.items():
@@ -97,7 +100,9 @@ def _values(
     return out
 
 
-def _pair(given: Any, sizes: tuple[int, int] | None, runs: int | None) -> tuple[Any, Any]:
+def _pair(
+    given: object, sizes: tuple[int, int] | None, runs: int | None
+) -> tuple[np.ndarray, np.ndarray]:
     """(q, v) of several runs, with an axis for these."""
     if not (isinstance(given, tuple | list) and len(given) == 2):
         raise TypeError(
@@ -122,7 +127,7 @@ def _pair(given: Any, sizes: tuple[int, int] | None, runs: int | None) -> tuple[
 
 
 def checked_batch(
-    system: System, starts: Any, parameters: Any, runs: Any
+    system: System, starts: Any, parameters: object, runs: Any
 ) -> tuple[Batch, tuple[np.ndarray, np.ndarray], Start | None]:
     """The batch, one start that is typical of it, and that start if it was given as one."""
     runs = None if runs is None else count(OWNER, "runs", runs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache, partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import numpy as np
@@ -29,6 +29,9 @@ from .reductions import Reduction
 from .roads import Road, RunsDone, UnderXLA, compiled, cores, follow
 from .task import Task, task_of
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
 
 @checked_call
 def ensemble(
@@ -38,7 +41,7 @@ def ensemble(
     parameters: Mapping[str, Any] | Callable[[np.ndarray], Any] | None = None,
     runs: int | None = None,
     t_end: float | None = None,
-    times: Any = None,
+    times: ArrayLike | None = None,
     save: Save | None = None,
     dt: float | None = None,
     rtol: float | None = None,
@@ -46,7 +49,7 @@ def ensemble(
     formulation: Formulation | None = None,
     integrator: Any = None,
     reduce: Mapping[str, Reduction] | None = None,
-    events: Any = (),
+    events: object = (),
     max_steps: int = 1_000_000,
     device: Literal["auto", "cpu", "gpu"] = "auto",
     threads: int | None = None,
@@ -121,7 +124,7 @@ def ensemble(
     return _result(task, found, said, stats)
 
 
-def _result(task: Task, found: Collected, road: str, stats: dict[str, Any]) -> Ensemble:
+def _result(task: Task, found: Collected, road: str, stats: dict[str, float | str]) -> Ensemble:
     """What the runs have computed."""
     arrays = found.arrays
     reduced = {name: found.value(("observed", k)) for k, name in enumerate(task.over_time)}
@@ -178,7 +181,7 @@ def _road(device: str, task: Task, threads: int) -> tuple[Road, int]:
         return UnderXLA(plan, shared, str(reason)), 1
 
 
-def _row_names(system: System, typical: Any) -> tuple[str, ...]:
+def _row_names(system: System, typical: tuple[np.ndarray, np.ndarray]) -> tuple[str, ...]:
     q, v = typical
     shape = jax.eval_shape(system.constraint_rate, q, v, np.zeros(()))
     return tuple(system.constraint_names(int(shape.shape[0])))

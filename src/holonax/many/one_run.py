@@ -6,7 +6,7 @@ breaks of forces and drivers. So what is kept is kept at the same place for all 
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,9 @@ from ..run.loop import Loop, LoopState, Settings, Setup, begun
 from ..run.status import Failure
 from ..system.base import System
 from .reductions import Moving, Reduction, StepTimes, observed
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 _ITERATIONS = 50  # of Newton's method for the assembly
 FITTED = 1e-10  # the largest residual of a start that fits together [m or rad]
@@ -111,7 +114,7 @@ def one_run(plan: RunPlan, shared: Shared, own: Own) -> Ended:
     state = _Now(now, code, none, none, none, values)
     first = _row(plan, setup.system, shared, state)
 
-    def along(now: _Now, piece: Any) -> tuple[_Now, Any]:
+    def along(now: _Now, piece: PyTree) -> tuple[_Now, Any]:
         knots, window, fresh = piece
         settings = _settings(shared, knots, window)
         if fresh is not None:
@@ -174,12 +177,12 @@ def _largest(x: Array) -> Array:
     return jnp.max(jnp.abs(x), initial=0.0)
 
 
-def _residuals(system: System, t: Any, q: Array, v: Array) -> Array:
+def _residuals(system: System, t: Array, q: Array, v: Array) -> Array:
     """The largest of position and of velocity."""
     return jnp.stack([_largest(system.constraint(q, t)), _largest(system.constraint_rate(q, v, t))])
 
 
-def _settings(shared: Shared, knots: Any, window: Any, sides: Any = None) -> Settings:
+def _settings(shared: Shared, knots: Array, window: Any, sides: Any = None) -> Settings:
     return Settings(knots, shared.numbers, shared.atol, sides, window)
 
 
@@ -188,7 +191,7 @@ def _origin(shared: Shared) -> Any:
     return 0.0 if shared.windows is None else shared.windows[0, 0]
 
 
-def _timed(setup: Setup, shared: Shared, piece: Any) -> System:
+def _timed(setup: Setup, shared: Shared, piece: PyTree) -> System:
     """The system as it is in a piece of the run."""
     return Loop(setup, _settings(shared, *piece)).context.system
 
@@ -198,7 +201,7 @@ def _moving(setup: Setup, settings: Settings, shared: Shared) -> Moving:
     loop = Loop(setup, settings)
     solver = loop.solver
 
-    def rates(t: Any, q: Any, v: Any) -> Any:
+    def rates(t: Array, q: Array, v: Array) -> Any:
         ticks = t - _origin(shared)
         context = solver._context(loop.context, ticks, ticks + loop.context.dt, (q, v), None)
         return setup.formulation.rates(context, ticks, (q, v))
@@ -206,7 +209,7 @@ def _moving(setup: Setup, settings: Settings, shared: Shared) -> Moving:
     return Moving(setup.system, rates)
 
 
-def _sides(setup: Setup, moving: Moving, t: Any, q: Any, v: Any) -> Array:
+def _sides(setup: Setup, moving: Moving, t: Array, q: Array, v: Array) -> Array:
     """The side of zero of each event function, or where it is heading; without allowances."""
 
     def values(h: Any) -> Array:
@@ -220,7 +223,7 @@ def _sides(setup: Setup, moving: Moving, t: Any, q: Any, v: Any) -> Array:
 
 
 def _begun(
-    setup: Setup, shared: Shared, piece: Any, t: Any, q: Any, v: Any, sides: Any
+    setup: Setup, shared: Shared, piece: PyTree, t: Array, q: Array, v: Array, sides: Any
 ) -> LoopState:
     knots, window = piece
     loop = Loop(setup, _settings(shared, knots, window, sides))
@@ -281,7 +284,7 @@ def _one_step(plan: RunPlan, setup: Setup, settings: Settings, shared: Shared, n
     return _Now(state, code, event, taken, now.rejected + ~keep, values)
 
 
-def fitted(system: System, t: Any, q: Array, v: Array) -> tuple[Array, Array, Array]:
+def fitted(system: System, t: Array, q: Array, v: Array) -> tuple[Array, Array, Array]:
     """The start on the constraints, moved as little as possible; and what is left, with its row:
     the residual of position, else of velocity, and zeros where it fits.
 
@@ -295,7 +298,7 @@ def fitted(system: System, t: Any, q: Array, v: Array) -> tuple[Array, Array, Ar
             q, t, metric="identity", rows="holonomic"
         ).correct(g)
 
-        def improve(now: Any) -> Any:
+        def improve(now: PyTree) -> tuple[Array, Array, Array, Array]:
             q, g, damping, k = now
             moved = system.retract(q, -damping * correction(q, g))
             new = residual(moved)
@@ -303,7 +306,7 @@ def fitted(system: System, t: Any, q: Array, v: Array) -> tuple[Array, Array, Ar
             q, g = jnp.where(better, moved, q), jnp.where(better, new, g)
             return q, g, jnp.where(better, 1.0, 0.5 * damping), k + 1
 
-        def unfinished(now: Any) -> Array:
+        def unfinished(now: PyTree) -> Array:
             _, g, damping, k = now
             return (_largest(g) > FITTED) & (k < _ITERATIONS) & (damping > 1e-4)
 
@@ -329,7 +332,7 @@ def fitted(system: System, t: Any, q: Array, v: Array) -> tuple[Array, Array, Ar
     return q, v, misfit
 
 
-def _worst(residual: Array, most: Any) -> Array:
+def _worst(residual: Array, most: float | Array) -> Array:
     """The largest residual and its row; zeros where it is not above what is allowed."""
     size = jnp.where(jnp.isnan(residual), jnp.inf, jnp.abs(residual))
     at = jnp.argmax(size)

@@ -196,7 +196,7 @@ class Collected:
         for band, x in zip(self.bands, block.seen, strict=True):
             band.add(x[:, self._picked])
 
-    def _put(self, name: Any, here: slice, x: Any) -> None:
+    def _put(self, name: object, here: slice, x: np.ndarray) -> None:
         if isinstance(x, tuple | list):
             for k, y in enumerate(x):
                 self._put((name, k), here, y)
@@ -207,7 +207,7 @@ class Collected:
             self.arrays[name] = np.full((self.runs, *x.shape[1:]), fill, x.dtype)
         self.arrays[name][here] = x
 
-    def value(self, name: Any) -> Any:
+    def value(self, name: object) -> Any:
         """What was collected under a name; a tuple where that was one."""
         if name in self.arrays:
             return self.arrays[name]

@@ -7,13 +7,16 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._arguments import checked_call
 from .._messages import listed, shown
 from .._numbers import array, count
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 RUN = "run"  # the dimension of samples
 
@@ -72,7 +75,7 @@ class SweepPoints:
         )
 
 
-def _named(owner: str, name: str, given: Any) -> dict[str, Any]:
+def _named(owner: str, name: str, given: object) -> dict[str, Any]:
     if not isinstance(given, Mapping) or not given or not all(isinstance(k, str) for k in given):
         raise TypeError(
             f"{owner}: {name}={shown(given)} is not a dictionary by name, such as "
@@ -101,7 +104,7 @@ def grid(values: Mapping[str, Any]) -> SweepPoints:
 
 
 @checked_call
-def samples(values: Mapping[str, Any]) -> SweepPoints:
+def samples(values: Mapping[str, ArrayLike]) -> SweepPoints:
     """SweepPoints of your own: arrays with one row for each run, by the names of parameters."""
     found = {
         name: np.atleast_1d(array("samples", f"values[{name!r}]", x))

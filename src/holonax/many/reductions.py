@@ -22,6 +22,7 @@ from .._numbers import finite_number
 
 if TYPE_CHECKING:
     from jax import Array
+    from jaxtyping import PyTree
 
 Observer = Callable[[Any, Any, Any], Any] | str
 
@@ -44,17 +45,17 @@ class Reduction(abc.ABC):
     """One value, or a few, of a whole run."""
 
     @abc.abstractmethod
-    def first(self, moving: Moving, t: float | Array, q: Array, v: Array) -> Any:
+    def first(self, moving: Moving, t: float | Array, q: Array, v: Array) -> PyTree:
         """What is remembered at the start."""
 
     @abc.abstractmethod
     def after(
-        self, moving: Moving, seen: Any, keep: bool | Array, step: StepTimes, q: Array, v: Array
-    ) -> Any:
+        self, moving: Moving, seen: PyTree, keep: bool | Array, step: StepTimes, q: Array, v: Array
+    ) -> PyTree:
         """What is remembered after a step to the state (q, v), where it is kept."""
 
     @abc.abstractmethod
-    def result(self, seen: Any, t: float | Array) -> Any:
+    def result(self, seen: PyTree, t: float | Array) -> PyTree:
         """What is returned for a run that has come to the time t."""
 
     def named(self, resolved: Callable[[str], Any]) -> Reduction:
@@ -74,7 +75,7 @@ class _Observing(Reduction):
             )
         self.observer: Any = observer
 
-    def _key(self) -> Any:
+    def _key(self) -> tuple[object, ...]:
         return type(self), self.observer
 
     def __eq__(self, other: object) -> bool:
@@ -90,7 +91,7 @@ class _Observing(Reduction):
         made.observer = resolved(self.observer)
         return made
 
-    def see(self, moving: Moving, t: float | Array, q: Array, v: Array) -> Any:
+    def see(self, moving: Moving, t: float | Array, q: Array, v: Array) -> Array:
         """The observed value."""
         return observed(self.observer, moving.system, t, q, v)
 
@@ -101,7 +102,7 @@ class Coordinate:
 
     number: int
 
-    def __call__(self, t: float | Array, q: Array, v: Array) -> Any:
+    def __call__(self, t: float | Array, q: Array, v: Array) -> Array:
         return q[self.number]
 
 
@@ -112,13 +113,13 @@ class Named:
     name: str
 
 
-def observed(observer: Any, system: Any, t: float | Array, q: Array, v: Array) -> Any:
+def observed(observer: Any, system: Any, t: float | Array, q: Array, v: Array) -> Array:
     """What an observer sees of a state."""
     function = system.quantity(observer.name) if isinstance(observer, Named) else observer
     return jnp.asarray(function(t, q, v), dtype=float)
 
 
-def _where(keep: bool | Array, new: Any, old: Any) -> Any:
+def _where(keep: bool | Array, new: PyTree, old: PyTree) -> PyTree:
     return jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, old)
 
 
@@ -126,15 +127,15 @@ def _where(keep: bool | Array, new: Any, old: Any) -> Any:
 class Largest(_Observing):
     """The largest value at the start and after each step, entry by entry."""
 
-    def first(self, moving: Moving, t: float | Array, q: Array, v: Array) -> Any:
+    def first(self, moving: Moving, t: float | Array, q: Array, v: Array) -> PyTree:
         return self.see(moving, t, q, v)
 
     def after(
-        self, moving: Moving, seen: Any, keep: bool | Array, step: StepTimes, q: Array, v: Array
-    ) -> Any:
+        self, moving: Moving, seen: PyTree, keep: bool | Array, step: StepTimes, q: Array, v: Array
+    ) -> PyTree:
         return _where(keep, jnp.maximum(seen, self.see(moving, step.end, q, v)), seen)
 
-    def result(self, seen: Any, t: float | Array) -> Any:
+    def result(self, seen: PyTree, t: float | Array) -> PyTree:
         return seen
 
 
@@ -142,15 +143,15 @@ class Largest(_Observing):
 class Smallest(_Observing):
     """The smallest value at the start and after each step, entry by entry."""
 
-    def first(self, moving: Moving, t: float | Array, q: Array, v: Array) -> Any:
+    def first(self, moving: Moving, t: float | Array, q: Array, v: Array) -> PyTree:
         return self.see(moving, t, q, v)
 
     def after(
-        self, moving: Moving, seen: Any, keep: bool | Array, step: StepTimes, q: Array, v: Array
-    ) -> Any:
+        self, moving: Moving, seen: PyTree, keep: bool | Array, step: StepTimes, q: Array, v: Array
+    ) -> PyTree:
         return _where(keep, jnp.minimum(seen, self.see(moving, step.end, q, v)), seen)
 
-    def result(self, seen: Any, t: float | Array) -> Any:
+    def result(self, seen: PyTree, t: float | Array) -> PyTree:
         return seen
 
 
@@ -158,15 +159,15 @@ class Smallest(_Observing):
 class Last(_Observing):
     """The value at the end of a run, or at the last good state of one that fails."""
 
-    def first(self, moving: Moving, t: float | Array, q: Array, v: Array) -> Any:
+    def first(self, moving: Moving, t: float | Array, q: Array, v: Array) -> PyTree:
         return self.see(moving, t, q, v)
 
     def after(
-        self, moving: Moving, seen: Any, keep: bool | Array, step: StepTimes, q: Array, v: Array
-    ) -> Any:
+        self, moving: Moving, seen: PyTree, keep: bool | Array, step: StepTimes, q: Array, v: Array
+    ) -> PyTree:
         return _where(keep, self.see(moving, step.end, q, v), seen)
 
-    def result(self, seen: Any, t: float | Array) -> Any:
+    def result(self, seen: PyTree, t: float | Array) -> PyTree:
         return seen
 
 
@@ -174,18 +175,18 @@ class Last(_Observing):
 class Mean(_Observing):
     """The mean over the time, by the trapezoidal rule over the steps."""
 
-    def first(self, moving: Moving, t: float | Array, q: Array, v: Array) -> Any:
+    def first(self, moving: Moving, t: float | Array, q: Array, v: Array) -> PyTree:
         x = self.see(moving, t, q, v)
         return jnp.asarray(t, dtype=float), x, jnp.zeros_like(x)
 
     def after(
-        self, moving: Moving, seen: Any, keep: bool | Array, step: StepTimes, q: Array, v: Array
-    ) -> Any:
+        self, moving: Moving, seen: PyTree, keep: bool | Array, step: StepTimes, q: Array, v: Array
+    ) -> PyTree:
         begin, last, total = seen
         x = self.see(moving, step.end, q, v)
         return _where(keep, (begin, x, total + 0.5 * (step.end - step.begin) * (last + x)), seen)
 
-    def result(self, seen: Any, t: float | Array) -> Any:
+    def result(self, seen: PyTree, t: float | Array) -> PyTree:
         begin, last, total = seen
         span = t - begin
         return jnp.where(span > 0, total / jnp.where(span > 0, span, 1.0), last)
@@ -203,30 +204,30 @@ class FirstPassage(_Observing):
         super().__init__(observer)
         self.level = finite_number("FirstPassage", "level", level)
 
-    def _key(self) -> Any:
+    def _key(self) -> tuple[object, ...]:
         return type(self), self.observer, self.level
 
-    def _off(self, moving: Moving, t: float | Array, q: Array, v: Array) -> Any:
+    def _off(self, moving: Moving, t: float | Array, q: Array, v: Array) -> Array:
         return self.see(moving, t, q, v) - self.level
 
-    def first(self, moving: Moving, t: float | Array, q: Array, v: Array) -> Any:
+    def first(self, moving: Moving, t: float | Array, q: Array, v: Array) -> PyTree:
         x = self._off(moving, t, q, v)
         return x, jnp.where(x == 0, t, jnp.nan), q, v
 
     def after(
-        self, moving: Moving, seen: Any, keep: bool | Array, step: StepTimes, q: Array, v: Array
-    ) -> Any:
+        self, moving: Moving, seen: PyTree, keep: bool | Array, step: StepTimes, q: Array, v: Array
+    ) -> PyTree:
         last, found, q0, v0 = seen
         x = self._off(moving, step.end, q, v)
         new = jnp.isnan(found) & (last * x <= 0) & (last != x)
         span = step.end - step.begin
 
-        def within() -> Any:
+        def within() -> Array:
             """The share of the step."""
             begin = span * self._rate(moving, step.begin, q0, v0)
             end = span * self._rate(moving, step.end, q, v)
 
-            def halved(_: Any, bounds: Any) -> Any:
+            def halved(_: object, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
                 low, high = bounds
                 s = (low + high) / 2
                 there = _cubic(s, last, x, begin, end)
@@ -240,22 +241,22 @@ class FirstPassage(_Observing):
         found = jnp.where(new, step.begin + share * span, found)
         return _where(keep, (x, found, q, v), seen)
 
-    def _rate(self, moving: Moving, t: float | Array, q: Array, v: Array) -> Any:
+    def _rate(self, moving: Moving, t: float | Array, q: Array, v: Array) -> Array:
         """How fast the value changes."""
         velocity, acceleration = moving.rates(t, q, v)
 
-        def ahead(h: Array) -> Any:
+        def ahead(h: Array) -> Array:
             return self._off(
                 moving, t + h, moving.system.retract(q, h * velocity), v + h * acceleration
             )
 
         return jax.jvp(ahead, (jnp.zeros(()),), (jnp.ones(()),))[1]
 
-    def result(self, seen: Any, t: float | Array) -> Any:
+    def result(self, seen: PyTree, t: float | Array) -> PyTree:
         return seen[1]
 
 
-def _cubic(s: Any, x0: Any, x1: Any, rate0: Any, rate1: Any) -> Any:
+def _cubic(s: Array, x0: Array, x1: Array, rate0: Array, rate1: Array) -> Array:
     """Hermite's, on [0, 1]."""
     mean = x0 + s * (x1 - x0)
     off = (1 - s) * (rate0 - (x1 - x0)) - s * (rate1 - (x1 - x0))
@@ -267,15 +268,15 @@ class Bands(_Observing):
     """What a value was over all runs at each of the times: their mean, standard deviation, smallest
     and largest value. Runs are added up as they come, and those that have failed left out."""
 
-    def first(self, moving: Moving, t: float | Array, q: Array, v: Array) -> Any:
+    def first(self, moving: Moving, t: float | Array, q: Array, v: Array) -> PyTree:
         return self.see(moving, t, q, v)
 
     def after(
-        self, moving: Moving, seen: Any, keep: bool | Array, step: StepTimes, q: Array, v: Array
-    ) -> Any:
+        self, moving: Moving, seen: PyTree, keep: bool | Array, step: StepTimes, q: Array, v: Array
+    ) -> PyTree:
         return seen
 
-    def result(self, seen: Any, t: float | Array) -> Any:
+    def result(self, seen: PyTree, t: float | Array) -> PyTree:
         return seen
 
 
@@ -287,9 +288,9 @@ class Fold(Reduction):
 
     def __init__(
         self,
-        begin: Callable[..., Any],
-        update: Callable[..., Any],
-        finish: Callable[..., Any] | None = None,
+        begin: Callable[..., PyTree],
+        update: Callable[..., PyTree],
+        finish: Callable[..., PyTree] | None = None,
     ):
         for name, x in (("begin", begin), ("update", update), ("finish", finish)):
             if not callable(x) and not (x is None and name == "finish"):
@@ -302,15 +303,15 @@ class Fold(Reduction):
     def __hash__(self) -> int:
         return hash(self.functions)
 
-    def first(self, moving: Moving, t: float | Array, q: Array, v: Array) -> Any:
+    def first(self, moving: Moving, t: float | Array, q: Array, v: Array) -> PyTree:
         return jax.tree.map(_number, self.functions[0](t, q, v))
 
     def after(
-        self, moving: Moving, seen: Any, keep: bool | Array, step: StepTimes, q: Array, v: Array
-    ) -> Any:
+        self, moving: Moving, seen: PyTree, keep: bool | Array, step: StepTimes, q: Array, v: Array
+    ) -> PyTree:
         return _where(keep, jax.tree.map(_number, self.functions[1](seen, *step, q, v)), seen)
 
-    def result(self, seen: Any, t: float | Array) -> Any:
+    def result(self, seen: PyTree, t: float | Array) -> PyTree:
         finish = self.functions[2]
         return seen if finish is None else finish(seen, t)
 

@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,6 +33,10 @@ from .roads import RunsDone
 from .swept import DONE, Sweep
 from .workers import Crashed, workers_of
 
+if TYPE_CHECKING:
+    from .outcomes import Ensemble
+    from .workers import Elsewhere, Here
+
 _OWNER = "sweep"
 _BATCH = 4096  # runs of a block at most,
 _BLOCKS = 100  # and blocks of a sweep at least, where there are runs enough
@@ -44,12 +48,12 @@ Named = dict[str, tuple[tuple[str, ...], np.ndarray]]
 
 @checked_call
 def sweep(
-    what: Any,
+    what: object,
     over: SweepPoints | Mapping[str, Any],
     *,
     path: str | Path,
     batch: int | None = None,
-    executor: Any = None,
+    executor: object = None,
     progress: bool | Callable[[RunsDone], None] = False,
     **options: Any,
 ) -> Sweep:
@@ -95,7 +99,7 @@ def sweep(
         return _followed(writer, workers, work, report)
 
 
-def _followed(writer: _Writer, workers: Any, work: Any, report: Any) -> Sweep:
+def _followed(writer: _Writer, workers: Elsewhere | Here, work: Any, report: Any) -> Sweep:
     """Compute what is missing."""
     points, chunks, missing = writer.points, writer.chunks, writer.missing()
     began = last = time.perf_counter()
@@ -165,7 +169,7 @@ class _Writer:
         for name, x in self.points.values.items():
             self.dataset.put(name, self.points.dims_of(name), x)
 
-    def _resumed(self, work: Any, batch: Any) -> tuple[int, ...]:
+    def _resumed(self, work: Any, batch: int | None) -> tuple[int, ...]:
         said = self.dataset.attributes
         chunks = tuple(said["blocks"])
         others = {
@@ -262,7 +266,7 @@ class _Runs:
             out |= _columns(name, x)
         return out, self._coordinates(found, bool(timed))
 
-    def _coordinates(self, found: Any, timed: bool) -> Named:
+    def _coordinates(self, found: Ensemble, timed: bool) -> Named:
         out: Named = {"time": (("time",), np.asarray(found.t))} if timed else {}
         if found.q is not None:
             names = self.system.coordinate_names(found.q.shape[-1])
@@ -308,7 +312,7 @@ class _Calls:
         return out, {}
 
 
-def _columns(name: str, x: Any) -> Named:
+def _columns(name: str, x: np.ndarray) -> Named:
     """Numbers of each run with names for their axes; several for a tuple."""
     if isinstance(x, tuple | list):
         parts = [_columns(f"{name}.{k}", y) for k, y in enumerate(x)]
@@ -318,7 +322,7 @@ def _columns(name: str, x: Any) -> Named:
     return {name: (tuple(f"{name}.axis{k}" for k in range(x.ndim - 1)), x)}
 
 
-def _work_of(what: Any, points: SweepPoints, options: dict[str, Any]) -> Any:
+def _work_of(what: object, points: SweepPoints, options: dict[str, Any]) -> Any:
     """What is computed at each point, checked."""
     if isinstance(what, Model):
         what = what.build()

@@ -26,6 +26,8 @@ from .one_run import RunPlan, Shared
 from .reductions import Bands, Reduction
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from ..integrator.base import Integrator
 
 
@@ -71,18 +73,18 @@ def task_of(
     system: System,
     starts: Any,
     parameters: Any,
-    runs: Any,
-    t_end: Any,
-    times: Any,
-    save: Any,
+    runs: int | None,
+    t_end: object,
+    times: ArrayLike | None,
+    save: object,
     dt: Any,
-    rtol: Any,
-    atol: Any,
+    rtol: object,
+    atol: object,
     formulation: Any,
     integrator: Integrator,
-    reduce: Any,
-    max_steps: Any,
-    events: Any = (),
+    reduce: object,
+    max_steps: object,
+    events: object = (),
 ) -> Task:
     """What was asked of `ensemble`, with one sentence for each mistake."""
     batch, typical, given = checked_batch(system, starts, parameters, runs)

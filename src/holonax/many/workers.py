@@ -105,7 +105,8 @@ class Processes:
             try:
                 for block in more:
                     suspects.append(block)  # until it is under way
-                    running[self._pool.submit(call, packed, block[1])] = suspects.pop()
+                    future = self._pool.submit(call, packed, block[1])
+                    running[future] = suspects.pop()
             except BrokenProcessPool:
                 pass
             if not running and not suspects:
@@ -123,7 +124,7 @@ class Processes:
                 while suspects:
                     yield self._alone(packed, *suspects.popleft())
 
-    def _alone(self, packed: bytes, number: Any, values: Any) -> tuple[Any, Any]:
+    def _alone(self, packed: bytes, number: object, values: object) -> tuple[Any, Any]:
         """What becomes of a block that may have killed its worker."""
         for _ in range(_DEATHS):
             try:
@@ -148,7 +149,7 @@ def _error(future: Any) -> BaseException | None:
     return Crashed("it was cancelled") if future.cancelled() else future.exception()
 
 
-def workers_of(executor: Any) -> Any:
+def workers_of(executor: object) -> Any:
     """Who computes, from what was given as `executor`."""
     if executor is None:
         return Here()
@@ -198,7 +199,7 @@ def packed_up(work: Work) -> bytes:
         ) from None
 
 
-def call(packed: bytes, values: Any) -> Any:
+def call(packed: bytes, values: object) -> Any:
     """What a worker does with a block."""
     return _unpacked(packed)(values)
 

@@ -15,6 +15,8 @@ from .._arguments import check_options, names
 from ..system.mechanism import Mechanism
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from .. import Buckling, Equilibrium, EquilibriumPath, Linearization, Result, Start
 
 Solver = Literal["auto", "dense", "block"]
@@ -157,7 +159,7 @@ class AnalysisMethods:
         t_end: float | None = None,
         *,
         dt: float | None = None,
-        times: Any = None,
+        times: ArrayLike | None = None,
         t: float = 0.0,
     ) -> Result:
         """The motion of a fully driven mechanism from the time `t` on; see `holonax.kinematics`."""

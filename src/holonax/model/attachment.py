@@ -92,21 +92,21 @@ class Attachment:
         """Dimension of vectors: 2 or 3."""
         return 2 if self.is_planar else 3
 
-    def number(self, what: str, value: Any) -> Any:
+    def number(self, what: str, value: object) -> Any:
         """`value` as a finite number."""
         return number(self.owner, what, value)
 
-    def vector(self, what: str, value: Any) -> np.ndarray:
+    def vector(self, what: str, value: object) -> np.ndarray:
         """`value` as a finite vector of the plane or of space."""
         return vector(self.owner, what, value, self.size)
 
-    def direction(self, what: str, value: Any) -> np.ndarray:
+    def direction(self, what: str, value: object) -> np.ndarray:
         """`value` as a unit vector."""
         return direction(self.owner, what, value, self.size)
 
     # -- points ------------------------------------------------------------------------------
 
-    def points(self, at: Any, *given: Any) -> list[np.ndarray]:
+    def points(self, at: object, *given: Any) -> list[np.ndarray]:
         """Body-fixed points: from one world point `at`, or given in each body's coordinates.
 
         A point given for one body only is carried over to the others in the initial configuration.

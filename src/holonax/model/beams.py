@@ -106,7 +106,7 @@ class BeamItem(Item):
 
     # -- numbers and dictionaries ------------------------------------------------------------
 
-    def _sections(self) -> list[tuple[str, Any, Section]]:
+    def _sections(self) -> list[tuple[str, float, Section]]:
         """(name of its numbers, coordinate, section) of each."""
         if isinstance(self.section, Section):
             return [("section", 0.0, self.section)]
@@ -138,7 +138,7 @@ class BeamItem(Item):
             own["section"] = given[0][1] if isinstance(self.section, Section) else tuple(given)
         return super().changed(**own)
 
-    def _listed(self, name: str, value: Any) -> Any:
+    def _listed(self, name: str, value: object) -> Any:
         return value.to_dict() if isinstance(value, Section) else super()._listed(name, value)
 
     # -- what it becomes -----------------------------------------------------------------------
@@ -197,7 +197,7 @@ class BeamItem(Item):
                 "or describe it as several beams."
             )
 
-        def halved(_: Any, ends: Any) -> tuple[np.ndarray, np.ndarray]:
+        def halved(_: object, ends: Any) -> tuple[np.ndarray, np.ndarray]:
             low, high = ends
             middle = 0.5 * (low + high)
             short = chord2(middle) < span * span
@@ -335,7 +335,15 @@ def _screw(length: float | np.ndarray | Array, bend: np.ndarray | Array) -> tupl
     return Vec3(length, zero, zero), Vec3(*(length * bend[k] for k in range(3)))
 
 
-def beam_node(name: str, inertias: Any, r: Any, A: Any, v: Any, spin: Any, start: Any) -> Body:
+def beam_node(
+    name: str,
+    inertias: Any,
+    r: np.ndarray,
+    A: np.ndarray,
+    v: np.ndarray,
+    spin: np.ndarray,
+    start: object,
+) -> Body:
     """A node with mass and inertias (4,) at r, moving as if all were rigid about `start`."""
     xp = namespace(inertias, r, A, v, spin)
     q = xp.concatenate([r, quaternion_from_axes(A)])

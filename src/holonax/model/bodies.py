@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from .inertia import MassProperties, check_inertia
 from .items import Item, Kind, ModelError, record
 from .shapes import as_shapes
 from .units import check_angle
+
+if TYPE_CHECKING:
+    from jax import Array
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ def ground_body(kind: Kind) -> Body:
     return Body("ground", kind, 0.0, np.zeros(0), np.zeros(d), np.eye(d), np.zeros(0), np.zeros(0))
 
 
-def vector(owner: str, what: str, value: Any, size: int) -> np.ndarray:
+def vector(owner: str, what: str, value: object, size: int) -> np.ndarray:
     """`value` as a finite vector of `size` numbers, or one message that names the owner."""
     return _numbers.array(owner, what, value, (size,), error=ModelError)
 
@@ -89,7 +92,7 @@ def number(owner: str, what: str, value: Any) -> Any:
     return _numbers.number(owner, what, value, error=ModelError)
 
 
-def direction(owner: str, what: str, value: Any, size: int = 3) -> np.ndarray:
+def direction(owner: str, what: str, value: object, size: int = 3) -> np.ndarray:
     """`value` as a unit vector, or one message that names the owner."""
     array = vector(owner, what, value, size)
     length = namespace(array).linalg.norm(array)
@@ -216,7 +219,7 @@ class BodyItem(Item):
         """Whether moments about the body's own axes were given, and no products of inertia."""
         return isinstance(self.inertia, str) or np.shape(self.inertia) == (3,)
 
-    def _numbers(self, what: str, value: Any) -> Any:
+    def _numbers(self, what: str, value: object) -> Any:
         """`value` as an array of numbers; its shape and signs are for `check_inertia`."""
         try:
             return as_array(value)
@@ -226,7 +229,7 @@ class BodyItem(Item):
                 "or MassProperties such as hx.box(...) as the mass."
             ) from None
 
-    def _com(self) -> Any:
+    def _com(self) -> np.ndarray | None:
         return None if self.com is None else vector(self.owner, "com", self.com, self.dimension)
 
 
@@ -317,7 +320,7 @@ class PlanarBody(BodyItem):
         return Body(self.name, "planar", mass, J[None], r, A, start, rate, com, is_point)
 
 
-def _check_point(owner: str, is_point: bool, spin: Any) -> None:
+def _check_point(owner: str, is_point: bool, spin: float | np.ndarray | Array) -> None:
     if is_point and not is_traced(spin) and np.any(spin):
         raise ModelError(
             f"{owner}: angular_velocity={shown(np.asarray(spin).tolist())} means nothing for a "

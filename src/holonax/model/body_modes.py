@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from .shape_integrals import (
     kept,
     made_of,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 _SINGULAR = 1e-10  # of the scaled mass matrix: a mode that moves the body as a whole
 
@@ -86,11 +89,11 @@ class BodyModes(ComparedArrays):
     def from_matrices(
         mass: Any,
         stiffness: Any,
-        nodes: Any,
+        nodes: ArrayLike,
         *,
-        boundary: Any = None,
+        boundary: Mapping[str, ArrayLike] | None = None,
         count: int = 10,
-        frame: Any = None,
+        frame: int | str | None = None,
         markers: Any = None,
         damping: Any = None,
     ) -> BodyModes:
@@ -403,7 +406,7 @@ class BodyModes(ComparedArrays):
         return {x: y if isinstance(y, dict) else np.asarray(y).tolist() for x, y in keep}
 
     @staticmethod
-    def from_dict(owner: str, said: Any) -> BodyModes:
+    def from_dict(owner: str, said: object) -> BodyModes:
         """From what `to_dict` made."""
         known = [field.name for field in fields(BodyModes)]
         if not isinstance(said, Mapping) or not all(x in known for x in said):
@@ -413,7 +416,7 @@ class BodyModes(ComparedArrays):
             )
         return BodyModes(**said)
 
-    def changed(self, owner: str, name: str, value: Any) -> BodyModes:
+    def changed(self, owner: str, name: str, value: object) -> BodyModes:
         """With another number, by its name in `numbers`."""
         if name not in self.numbers():
             raise ModelError(
@@ -442,7 +445,7 @@ _NUMBERS = (
 )
 
 
-def _moment(outer: Any) -> Any:
+def _moment(outer: np.ndarray) -> np.ndarray:
     """Moments of inertia (..., r, r) of second moments of mass (..., d, d)."""
     xp = namespace(outer)
     trace = xp.trace(outer, axis1=-2, axis2=-1)[..., None, None]

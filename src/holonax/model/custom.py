@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from jax import Array
 
+    from ..rotation.vectors import Scalar
+
 Function = Callable[..., Any]
 
 
@@ -78,7 +80,7 @@ class UserJoint(JointItem):
     makes: ClassVar[Any]
 
     def _attached(
-        self, there: Attachment, function: Any, parameters: Mapping[str, Array] | None
+        self, there: Attachment, function: object, parameters: Mapping[str, Array] | None
     ) -> Attached:
         what, names = self.functions[0], [body.name for body in there.bodies]
         function = frame_function(
@@ -192,7 +194,11 @@ def _check(attachment: Attachment, element: UserConstraint) -> None:
 
 
 def _check_velocities(
-    owner: str, element: UserConstraint, group: Group, frames: Any, time: Any
+    owner: str,
+    element: UserConstraint,
+    group: Group,
+    frames: Sequence[Frame | PlanarFrame],
+    time: Scalar,
 ) -> None:
     """Refuse a residual of velocities, or a rate that is not linear in them."""
 
@@ -212,7 +218,7 @@ def _check_velocities(
         raise ModelError(f"{owner}: its rate must be linear in the velocities of its bodies.")
 
 
-def _start_frame(body: Body) -> Any:
+def _start_frame(body: Body) -> Frame | PlanarFrame:
     """The frame of one body in the initial configuration, as arrays of one."""
     frame = PlanarFrame if body.kind == "planar" else Frame
     if body.is_ground:
@@ -229,7 +235,7 @@ def _group_of_one(
     return Group(stacked, nodes, (attachment.item.name,), rows)
 
 
-def _nudged(frame: Any, i: int) -> Any:
+def _nudged(frame: Frame | PlanarFrame, i: int) -> Any:
     """A frame a little away, the ground too: a constraint may be stationary where it starts."""
     rates = [jnp.full((1,), 0.03 * (k + 1) / (i + 1)) for k in range(frame.dof)]
     return _with_velocity(frame, rates).with_pose(
@@ -237,13 +243,13 @@ def _nudged(frame: Any, i: int) -> Any:
     )
 
 
-def _moving(frame: Frame | PlanarFrame, scale: float, i: int) -> Any:
+def _moving(frame: Frame | PlanarFrame, scale: float, i: int) -> Frame | PlanarFrame:
     return _with_velocity(
         frame, [jnp.full((1,), scale * (0.7 + 0.3 * k - 0.2 * i)) for k in range(frame.dof)]
     )
 
 
-def _with_velocity(frame: Frame | PlanarFrame, rates: Sequence[Array]) -> Any:
+def _with_velocity(frame: Frame | PlanarFrame, rates: Sequence[Array]) -> Frame | PlanarFrame:
     for k, rate in enumerate(rates):
         _, _, rebuild = frame.velocity_increments()[k]
         frame = rebuild(rate)

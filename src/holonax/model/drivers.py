@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from jax import Array
+    from jaxtyping import PyTree
 
-    from ..rotation.vectors import Vec2, Vec3
-    from ..system.frames import Frame, PlanarFrame
+    from ..rotation.vectors import Vec2, Vec3, Vector
+    from ..system.frames import AnyFrame, Frame, PlanarFrame
 
 Motion = Callable[..., Any] | float | str
 
@@ -151,12 +152,14 @@ class DriveAngle(JointDriver):
     @staticmethod
     def residual(
         a: Frame, b: Frame, *, e1: Vec3, e2: Vec3, f1: Vec3, target: Target, t: Array
-    ) -> Any:
+    ) -> PyTree:
         """The angle that takes e1 of a to f1 of b about e1 x e2, less whole turns."""
         return (wrapped(turn_between(a, b, e1, e2, f1) - target(t)),)
 
     @staticmethod
-    def planar_residual(a: PlanarFrame, b: PlanarFrame, *, target: Target, t: Array) -> Any:
+    def planar_residual(
+        a: PlanarFrame, b: PlanarFrame, *, target: Target, t: Array
+    ) -> tuple[Array]:
         """The angle of b seen from a."""
         return (b.angle - a.angle - target(t),)
 
@@ -185,7 +188,7 @@ class DriveDistance(PointJoint):
         return place.attached(Residual.of(self.residual, place, "N"))
 
     @staticmethod
-    def residual(a: Frame, b: Frame, *, p: Vec3, q: Vec3, target: Target, t: Array) -> Any:
+    def residual(a: Frame, b: Frame, *, p: Vec3, q: Vec3, target: Target, t: Array) -> PyTree:
         return (stretch(a, b, p, q, target(t)),)
 
 
@@ -226,7 +229,9 @@ class DriveTranslation(JointDriver):
         return place.attached(Residual.of(self.residual, place, "N"))
 
     @staticmethod
-    def residual(a: Any, b: Any, *, p: Any, q: Any, u: Any, target: Any, t: Any) -> Any:
+    def residual(
+        a: AnyFrame, b: AnyFrame, *, p: Vector, q: Vector, u: Vector, target: Any, t: Scalar
+    ) -> PyTree:
         """The displacement of b's point q from a's point p along u of a."""
         return ((a.A @ u).dot(b.point(q) - a.point(p)) - target(t),)
 
@@ -276,11 +281,11 @@ def _y(body: PlanarFrame, *, target: Target, origin: Vec2, t: Array) -> tuple[Ar
     return (_origin(body, origin).y - target(t),)
 
 
-def _z(body: Any, *, target: Any, origin: Any, t: Any) -> Any:
+def _z(body: AnyFrame, *, target: Any, origin: Any, t: Scalar) -> tuple[Array]:
     return (_origin(body, origin).z - target(t),)
 
 
-def _angle(body: Any, *, target: Any, t: Any) -> Any:
+def _angle(body: PlanarFrame, *, target: Target, t: Scalar) -> tuple[Array]:
     return (body.angle - target(t),)
 
 

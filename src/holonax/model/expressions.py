@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
-def checked_parameters(owner: str, parameters: Any) -> dict[str, np.ndarray | Array]:
+def checked_parameters(owner: str, parameters: object) -> dict[str, np.ndarray | Array]:
     """The parameters of a user's function as arrays; traced ones pass."""
     return tree(owner, "parameters", parameters, error=ModelError)
 
@@ -37,7 +37,7 @@ def extra(parameters: Any) -> tuple[dict[str, np.ndarray], ...]:
 def function_of(
     owner: str,
     what: str,
-    given: Any,
+    given: object,
     arguments: tuple[str, ...],
     parameters: Mapping[str, float] | None,
 ) -> Any:
@@ -52,7 +52,7 @@ def function_of(
 def frame_function(
     owner: str,
     what: str,
-    given: Any,
+    given: object,
     kind: str,
     bodies: Iterable[str],
     parameters: Mapping[str, float | Array] | None,
@@ -79,14 +79,16 @@ def frame_function(
     return made
 
 
-def has_text(given: Any) -> bool:
+def has_text(given: object) -> bool:
     """Whether what was given is a text, or a vector with a text among its components."""
     return isinstance(given, str) or (
         isinstance(given, tuple) and any(isinstance(x, str) for x in given)
     )
 
 
-def _check(owner: str, what: str, made: Expression, known: Any, parameters: Any) -> None:
+def _check(
+    owner: str, what: str, made: Expression, known: tuple[str, ...], parameters: object
+) -> None:
     if parameters is not None and not isinstance(parameters, Mapping):
         raise ModelError(
             f"{owner}: the parameters of an expression have names. Give a dictionary such as "
@@ -102,7 +104,7 @@ def _check(owner: str, what: str, made: Expression, known: Any, parameters: Any)
         raise ModelError(f"{owner}: {what}={error}") from None
 
 
-def check_name(owner: str, name: Any, known: Iterable[str] = ()) -> None:
+def check_name(owner: str, name: object, known: Iterable[str] = ()) -> None:
     """Refuse the name of a parameter that an expression could not use."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ModelError(

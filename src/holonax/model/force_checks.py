@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from jax import Array
+    from numpy.typing import ArrayLike
 
 
-def not_negative(owner: str, what: str, value: Any) -> Any:
+def not_negative(owner: str, what: str, value: object) -> float | Array:
     """`value` as a finite number, zero or positive."""
     x = number(owner, what, value)
     if not is_traced(x) and x < 0:
@@ -75,7 +76,9 @@ def spring_law(
     return forces.SpringLaw(k, c, rest, load, function, numbers)
 
 
-def refuse_parameters(owner: str, what: str, function: Any, parameters: Any) -> None:
+def refuse_parameters(
+    owner: str, what: str, function: object, parameters: Mapping[str, ArrayLike] | None
+) -> None:
     """Refuse parameters of what is no function."""
     if parameters is not None and not callable(function):
         raise ModelError(
@@ -138,7 +141,7 @@ def argument_count(owner: str, what: str, function: Any, more: int = 0) -> int:
         ) from None
 
 
-def frame_shape(kind: str) -> Any:
+def frame_shape(kind: str) -> Frame | PlanarFrame:
     """A frame of scalars, as far as shapes go."""
     ground = (PlanarFrame if kind == "planar" else Frame).ground()
     return jax.tree.map(lambda _: jax.ShapeDtypeStruct((), jnp.float64), ground)
@@ -159,7 +162,12 @@ def check_shape(owner: str, what: str, function: Any, arguments: Any, shape: Any
 
 
 def check_value(
-    single: Attachment, what: str, function: Any, of_state: bool, shape: Any, parameters: Any
+    single: Attachment,
+    what: str,
+    function: object,
+    of_state: bool,
+    shape: object,
+    parameters: Mapping[str, ArrayLike] | None,
 ) -> None:
     """Check the function of an applied force or torque."""
     arguments: tuple[Any, ...] = (jax.ShapeDtypeStruct((), jnp.float64),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from .attachment import Attached, Attachment
 from .bodies import rotation_matrix
 from .expressions import checked_parameters, extra, frame_function
 from .items import Connector, ModelError, OnJoint, PointPair, record
+
+if TYPE_CHECKING:
+    from ..rotation.vectors import Vec2, Vec3
 
 
 @dataclass(frozen=True, repr=False)
@@ -198,7 +201,9 @@ class AppliedItem(ForceItem):
     axes: forces.Axes = "world"
     parameters: Any = None
 
-    def _applied(self, there: Attachment, what: str, p: Any, value: Any) -> Attached:
+    def _applied(
+        self, there: Attachment, what: str, p: Vec2 | Vec3 | None, value: object
+    ) -> Attached:
         choice(self.owner, "axes", self.axes, ("world", "body"), error=ModelError)
         if there.bodies[0].is_point and what == "torque":
             raise ModelError(
@@ -286,7 +291,9 @@ class JointForce(OnJoint, ForceItem):
 
     joint: str
 
-    def _attached(self, there: Attachment, given: Any, slide: Any, turn: Any) -> Attached:
+    def _attached(
+        self, there: Attachment, given: float | tuple[float, float], slide: Any, turn: Any
+    ) -> Attached:
         joint = self.on(there.joints)
         assert joint is not None
         free = joint.item.free
@@ -450,7 +457,7 @@ class CustomForce(ForceItem):
         checks.check_custom(there, element)
         return there.attached([element])
 
-    def _attached_to_joints(self, there: Attachment, parameters: Any) -> Attached:
+    def _attached_to_joints(self, there: Attachment, parameters: object) -> Attached:
         if self.potential is not None:
             raise ModelError(
                 f"{self.owner}: a force that depends on reactions has no potential. Leave it out."

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
     from jax import Array
 
-Vector = Any  # a Vec2 between planar bodies, a Vec3 between spatial ones
-AnyFrame = Any  # a PlanarFrame or a Frame
-Wrench = tuple[Any, Any]
+    from ..rotation.vectors import Vector
+    from ..system.frames import AnyFrame, Wrench
 
 
 def length_of(d: Vector) -> Scalar:
@@ -89,11 +88,11 @@ class SpringForce(Force):
     def stretch(self, a: AnyFrame, b: AnyFrame) -> Scalar:
         """The length or angle of the law."""
 
-    def inner_loads(self, a: AnyFrame, b: AnyFrame, *, t: Any) -> list[Any]:
+    def inner_loads(self, a: AnyFrame, b: AnyFrame, *, t: Scalar) -> list[Scalar]:
         x = self.stretch(a, b)
         return [self.law.force(t, x, 0.0 * x)]
 
-    def preloaded(self, loads: list[Any]) -> Force:
+    def preloaded(self, loads: list[Scalar]) -> Force:
         return replace(self, law=self.law.loaded(loads[0]))
 
     def potential(self, a: AnyFrame, b: AnyFrame) -> Any:
@@ -245,7 +244,7 @@ def _times(matrix: Array, x: list[Scalar]) -> list[Scalar]:
     return [sum(matrix[..., i, j] * x[j] for j in n) for i in n]
 
 
-def _quadratic(matrix: Any, x: list[Scalar]) -> Scalar:
+def _quadratic(matrix: Scalar, x: list[Scalar]) -> Scalar:
     """x^T matrix x / 2."""
     return 0.5 * sum(u * w for u, w in zip(x, _times(matrix, x), strict=True))
 
@@ -284,7 +283,7 @@ class Resistance(eqx.Module):
         """The force or torque that opposes `speed`."""
         return self.damping * speed + self.friction * jnp.tanh(speed / self.transition)
 
-    def against_vector(self, speed: Any) -> Any:
+    def against_vector(self, speed: Any) -> Vec3:
         """The same for a velocity vector, along it."""
         x2 = speed.dot(speed) / self.transition**2
         small = x2 < 1e-4
@@ -301,7 +300,7 @@ class HingeResistance(Force):
     n: Vec3 | None
     law: Resistance
 
-    def wrenches(self, a: AnyFrame, b: AnyFrame, *, t: Any) -> list[Wrench]:
+    def wrenches(self, a: AnyFrame, b: AnyFrame, *, t: Scalar) -> list[Wrench]:
         turning = b.spin - a.spin
         if self.n is None:
             torque = self.law.against(turning)
@@ -331,7 +330,7 @@ class BallResistance(Force):
 
     law: Resistance
 
-    def wrenches(self, a: Frame, b: Frame, *, t: Any) -> list[Wrench]:
+    def wrenches(self, a: Frame, b: Frame, *, t: Scalar) -> list[Wrench]:
         torque = self.law.against_vector(b.spin - a.spin)
         return [a.couple(torque), b.couple(-torque)]
 

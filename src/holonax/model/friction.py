@@ -8,7 +8,7 @@ the same instant, which friction may change in turn; the two are solved for toge
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -22,8 +22,13 @@ from ..system.frames import Frame, PlanarFrame, as_plain, at_origins
 from ..system.reaction_forces import JointLoad, ReactionForce
 from . import force_checks as checks
 from .attachment import Attachment
-from .forces import AnyFrame, Resistance, Vector, Wrench, length_of, world_wrench
+from .forces import Resistance, length_of, world_wrench
 from .items import ModelError
+
+if TYPE_CHECKING:
+    from ..rotation.vectors import Vector
+    from ..system.frames import AnyFrame, Wrench
+    from .attachment import Attached
 
 
 class Coulomb(eqx.Module):
@@ -161,7 +166,7 @@ def _sum(first: Wrench, second: Wrench) -> Wrench:
 
 
 def friction_of(
-    there: Attachment, joint: Any, coefficient: Any, radius: Any, length: Any, speed: Any
+    there: Attachment, joint: Attached, coefficient: Any, radius: Any, length: Any, speed: Any
 ) -> ReactionForce:
     """The friction of a joint by its own load, from what the user gave for it."""
     owner, item = there.owner, joint.item

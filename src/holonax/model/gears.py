@@ -17,6 +17,10 @@ from .joint import Joint, Residual, nonzero, turn_between, wrapped
 
 if TYPE_CHECKING:
     from jax import Array
+    from jaxtyping import PyTree
+
+    from ..rotation.vectors import Vec3
+    from ..system.frames import Frame, PlanarFrame
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,9 +85,9 @@ class Gear(CarriedJoint):
 
     @staticmethod
     def residual(
-        a: Any, b: Any, c: Any, *, e1_a: Any, e2_a: Any, f_a: Any, e1_b: Any, e2_b: Any, f_b: Any,
-        n1: Array, n2: Array,
-    ) -> Any:  # fmt: skip
+        a: Frame, b: Frame, c: Frame, *, e1_a: Vec3, e2_a: Vec3, f_a: Vec3,
+        e1_b: Vec3, e2_b: Vec3, f_b: Vec3, n1: Array, n2: Array,
+    ) -> PyTree:  # fmt: skip
         """n1 angle_a + n2 angle_b keeps its value, the angles of the wheels' `f` in the carrier's
         `(e1, e2)`. With whole numbers n1, n2 the sum changes by whole turns when a wheel turns
         once, so it is taken less whole turns; the residual is in radians of wheel b."""
@@ -92,12 +96,14 @@ class Gear(CarriedJoint):
         return (wrapped(n1 * angle_a + n2 * angle_b) / n2,)
 
     @staticmethod
-    def planar_residual(a: Any, b: Any, c: Any, *, ratio: Array, offset: Array) -> Any:
+    def planar_residual(
+        a: PlanarFrame, b: PlanarFrame, c: PlanarFrame, *, ratio: Array, offset: Array
+    ) -> tuple[Array]:
         """(b - c) = ratio (a - c) + offset, for the three angles. Planar angles are unbounded, so
         the ratio may be any number and the teeth never slip."""
         return ((b.angle - c.angle) - ratio * (a.angle - c.angle) - offset,)
 
-    def _ratio(self, there: Attachment, *, whole: bool) -> Any:
+    def _ratio(self, there: Attachment, *, whole: bool) -> PyTree:
         """Turns of the second wheel for one of the first; a fraction where it must be `whole`."""
         if (self.teeth is None) == (self.ratio is None):
             raise ModelError(
@@ -172,9 +178,9 @@ class RackAndPinion(CarriedJoint):
 
     @staticmethod
     def residual(
-        pinion: Any, rack: Any, c: Any, *, e1: Any, e2: Any, f: Any, p: Any, q: Any, u: Any,
-        radius: Array,
-    ) -> Any:  # fmt: skip
+        pinion: Frame, rack: Frame, c: Frame, *, e1: Vec3, e2: Vec3, f: Vec3,
+        p: Vec3, q: Vec3, u: Vec3, radius: Array,
+    ) -> PyTree:  # fmt: skip
         """The rack's point q moves from the carrier's p along u by `radius` times the pinion's
         angle, that of its `f` in the carrier's `(e1, e2)`."""
         angle = turn_between(c, pinion, e1, e2, f)

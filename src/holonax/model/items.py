@@ -101,7 +101,7 @@ class Item(ABC):
                 out[field.name] = self._listed(field.name, value)
         return out
 
-    def _listed(self, name: str, value: Any) -> Any:
+    def _listed(self, name: str, value: object) -> Any:
         if isinstance(value, (tuple, list)):
             return [self._listed(name, x) for x in value]
         if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
@@ -119,7 +119,7 @@ class Item(ABC):
         )
 
     @staticmethod
-    def from_dict(said: Any) -> Item:
+    def from_dict(said: object) -> Item:
         """The record of a dictionary made by `to_dict`, or written by hand."""
         if not isinstance(said, Mapping):
             raise ModelError(f"Model: {shown(said)} is not a dictionary of an object.")
@@ -263,7 +263,7 @@ def record(type: str, noun: str) -> Callable[[_Record], _Record]:
     return made
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """`value` with numbers as Python's and arrays as tuples, so that nobody changes it later."""
     if isinstance(value, Tracer):
         return value
@@ -274,11 +274,11 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _is_plain(x: Any) -> bool:
+def _is_plain(x: object) -> bool:
     return x is None or isinstance(x, (str, bool, int, float)) or callable(x)
 
 
-def _is_default(field: Any, value: Any) -> bool:
+def _is_default(field: Any, value: object) -> bool:
     default = field.default
     if value is default:
         return True
@@ -286,12 +286,12 @@ def _is_default(field: Any, value: Any) -> bool:
     return simple and not is_traced(value) and value == default
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     if isinstance(value, tuple):
         return bool(value) and all(map(_is_number, value))
     return isinstance(value, (int, float, Tracer)) and not isinstance(value, bool)
 
 
-def _written(value: Any) -> str:
+def _written(value: object) -> str:
     name = getattr(value, "__name__", None)
     return name if callable(value) and name else shown(value)

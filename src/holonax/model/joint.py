@@ -28,8 +28,8 @@ from .items import JointItem, ModelError, PointPair
 if TYPE_CHECKING:
     from jax import Array
 
-    from ..rotation.vectors import Vec2, Vec3
-    from ..system.frames import Frame, PlanarFrame
+    from ..rotation.vectors import Vec2, Vec3, Vector
+    from ..system.frames import AnyFrame, Frame, PlanarFrame
 
 TURN = 2 * np.pi
 
@@ -70,7 +70,7 @@ def _asked(rule: Callable[..., Any]) -> list[str]:
     return [x.name for x in signature(rule).parameters.values() if x.kind is x.KEYWORD_ONLY]
 
 
-def _is_function(x: Any) -> bool:
+def _is_function(x: object) -> bool:
     return callable(x) and not isinstance(x, eqx.Module)
 
 
@@ -101,7 +101,7 @@ class Place(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(_COLUMNS) + 2 + len(self.more)
 
-    def attached(self, *made: Any) -> Attached:
+    def attached(self, *made: Residual) -> Attached:
         """The joint at this place with its elements."""
         places = {"point_a": self.p, "point": self.q, "axes": self.axes, "axes_b": self.axes_b}
         return self.there.attached(made, **places)
@@ -209,9 +209,7 @@ def off_line(a: PlanarFrame, b: PlanarFrame, p: Vec2, q: Vec2, u: Vec2) -> Scala
     return (a.A @ u.turned()).dot(b.point(q) - a.point(p))
 
 
-def stretch(
-    a: Frame | PlanarFrame, b: Frame | PlanarFrame, p: Any, q: Any, length: Scalar
-) -> Scalar:
+def stretch(a: AnyFrame, b: AnyFrame, p: Vector, q: Vector, length: Scalar) -> Scalar:
     """(d.d - L^2) / 2L, the elongation to first order, so that its multiplier is a rod's force."""
     d = b.point(q) - a.point(p)
     return (d.dot(d) - length * length) / (2 * length)

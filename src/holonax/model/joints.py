@@ -36,8 +36,9 @@ from .joint import (
 
 if TYPE_CHECKING:
     from jax import Array
+    from jaxtyping import PyTree
 
-    from ..rotation.vectors import Vec2, Vec3
+    from ..rotation.vectors import Scalar, Vec2, Vec3, Vector
     from ..system.frames import Frame, PlanarFrame
 
 
@@ -52,7 +53,7 @@ class Spherical(PointJoint):
     free = ("ball",)
 
     @staticmethod
-    def residual(a: Frame, b: Frame, *, p: Vec3, q: Vec3) -> Any:
+    def residual(a: Frame, b: Frame, *, p: Vec3, q: Vec3) -> PyTree:
         return b.point(q) - a.point(p)
 
 
@@ -69,11 +70,11 @@ class Revolute(AxisJoint):
         return PointJoint.place(self, there)
 
     @staticmethod
-    def residual(a: Frame, b: Frame, *, p: Vec3, q: Vec3, e1: Vec3, e2: Vec3, m: Vec3) -> Any:
+    def residual(a: Frame, b: Frame, *, p: Vec3, q: Vec3, e1: Vec3, e2: Vec3, m: Vec3) -> PyTree:
         return b.point(q) - a.point(p), *parallel(a, b, e1, e2, m)
 
     @staticmethod
-    def planar_residual(a: PlanarFrame, b: PlanarFrame, *, p: Vec2, q: Vec2) -> Any:
+    def planar_residual(a: PlanarFrame, b: PlanarFrame, *, p: Vec2, q: Vec2) -> Vec2:
         """The points coincide."""
         return b.point(q) - a.point(p)
 
@@ -100,13 +101,13 @@ class Prismatic(AxisJoint):
     @staticmethod
     def residual(
         a: Frame, b: Frame, *, p: Vec3, q: Vec3, e1: Vec3, e2: Vec3, m: Vec3, f2: Vec3
-    ) -> Any:
+    ) -> PyTree:
         return *off_axis(a, b, p, q, e1, e2), *aligned(a, b, e1, e2, m, f2)
 
     @staticmethod
     def planar_residual(
         a: PlanarFrame, b: PlanarFrame, *, p: Vec2, q: Vec2, u: Vec2, angle: Array
-    ) -> Any:
+    ) -> tuple[Scalar, Scalar]:
         """Point q stays on the line p + s u, at a fixed angle of b seen from a."""
         return off_line(a, b, p, q, u), b.angle - a.angle - angle
 
@@ -119,7 +120,7 @@ class Cylindrical(AxisJoint):
     free = ("slide", "turn")
 
     @staticmethod
-    def residual(a: Frame, b: Frame, *, p: Vec3, q: Vec3, e1: Vec3, e2: Vec3, m: Vec3) -> Any:
+    def residual(a: Frame, b: Frame, *, p: Vec3, q: Vec3, e1: Vec3, e2: Vec3, m: Vec3) -> PyTree:
         return *off_axis(a, b, p, q, e1, e2), *parallel(a, b, e1, e2, m)
 
 
@@ -146,7 +147,7 @@ class Screw(AxisJoint):
     @staticmethod
     def residual(
         a: Frame, b: Frame, *, p: Vec3, q: Vec3, e1: Vec3, e2: Vec3, m: Vec3, f1: Vec3, pitch: Array
-    ) -> Any:
+    ) -> PyTree:
         d = b.point(q) - a.point(p)
         x, y = a.A @ e1, a.A @ e2
         lead = pitch / TURN
@@ -219,7 +220,7 @@ class Universal(PointJoint):
         return [body.to_local_direction(x) for body, x in pairs]
 
     @staticmethod
-    def residual(a: Frame, b: Frame, *, p: Vec3, q: Vec3, n: Vec3, m: Vec3) -> Any:
+    def residual(a: Frame, b: Frame, *, p: Vec3, q: Vec3, n: Vec3, m: Vec3) -> PyTree:
         return b.point(q) - a.point(p), (a.A @ n).dot(b.A @ m)
 
 
@@ -236,7 +237,7 @@ class PlaneOnPlane(AxisJoint):
     @staticmethod
     def residual(
         a: Frame, b: Frame, *, p: Vec3, q: Vec3, e1: Vec3, e2: Vec3, n: Vec3, m: Vec3
-    ) -> Any:
+    ) -> PyTree:
         d = b.point(q) - a.point(p)
         return (a.A @ n).dot(d), *parallel(a, b, e1, e2, m)
 
@@ -263,11 +264,13 @@ class Fixed(PointJoint):
     @staticmethod
     def residual(
         a: Frame, b: Frame, *, p: Vec3, q: Vec3, e1: Vec3, e2: Vec3, m: Vec3, f2: Vec3
-    ) -> Any:
+    ) -> PyTree:
         return b.point(q) - a.point(p), *aligned(a, b, e1, e2, m, f2)
 
     @staticmethod
-    def planar_residual(a: PlanarFrame, b: PlanarFrame, *, p: Vec2, q: Vec2, angle: Array) -> Any:
+    def planar_residual(
+        a: PlanarFrame, b: PlanarFrame, *, p: Vec2, q: Vec2, angle: Array
+    ) -> tuple[Vec2, Scalar]:
         """The points coincide and the relative angle is kept."""
         return b.point(q) - a.point(p), b.angle - a.angle - angle
 
@@ -302,8 +305,8 @@ class Distance(PointJoint):
 
     @staticmethod
     def residual(
-        a: Frame | PlanarFrame, b: Frame | PlanarFrame, *, p: Any, q: Any, length: Array
-    ) -> Any:
+        a: Frame | PlanarFrame, b: Frame | PlanarFrame, *, p: Vector, q: Vector, length: Array
+    ) -> PyTree:
         return (stretch(a, b, p, q, length),)
 
 
@@ -318,7 +321,7 @@ class PointOnLine(LineJoint):
     free = ("slide",)
 
     @staticmethod
-    def residual(a: Frame, b: Frame, *, p: Vec3, q: Vec3, e1: Vec3, e2: Vec3) -> Any:
+    def residual(a: Frame, b: Frame, *, p: Vec3, q: Vec3, e1: Vec3, e2: Vec3) -> PyTree:
         return off_axis(a, b, p, q, e1, e2)
 
 
@@ -333,7 +336,7 @@ class PointOnPlane(LineJoint):
     free = ("glide",)
 
     @staticmethod
-    def residual(a: Frame, b: Frame, *, p: Vec3, q: Vec3, n: Vec3) -> Any:
+    def residual(a: Frame, b: Frame, *, p: Vec3, q: Vec3, n: Vec3) -> PyTree:
         return ((a.A @ n).dot(b.point(q) - a.point(p)),)
 
 
@@ -348,10 +351,10 @@ class Kept(PointJoint):
         return Fixed.place(self, there)  # pyright: ignore[reportArgumentType]
 
     @staticmethod
-    def residual(a: Frame, b: Frame, *, e1: Vec3, e2: Vec3, m: Vec3, f2: Vec3) -> Any:
+    def residual(a: Frame, b: Frame, *, e1: Vec3, e2: Vec3, m: Vec3, f2: Vec3) -> PyTree:
         return aligned(a, b, e1, e2, m, f2)
 
     @staticmethod
-    def planar_residual(a: PlanarFrame, b: PlanarFrame, *, angle: Array) -> Any:
+    def planar_residual(a: PlanarFrame, b: PlanarFrame, *, angle: Array) -> tuple[Scalar]:
         """The relative angle is kept."""
         return (b.angle - a.angle - angle,)

@@ -81,7 +81,7 @@ class ModalBodyItem(Item):
             )
         given.check(self.owner)
 
-    def _owned(self, make: Any) -> Any:
+    def _owned(self, make: Any) -> BodyModes:
         try:
             return make()
         except (ValueError, TypeError) as error:
@@ -99,7 +99,7 @@ class ModalBodyItem(Item):
         own = tuple(pair for pair in super().structure() if pair[0] != "modes")
         return (*own, ("modes", tuple(self.modes.markers)))
 
-    def changed(self, **changes: Any) -> Any:
+    def changed(self, **changes: Any) -> PlanarModalBody:
         own, modes = {}, changes.get("modes", self.modes)
         for name, value in changes.items():
             first, dot, field = name.partition(".")
@@ -109,7 +109,7 @@ class ModalBodyItem(Item):
                 own[name] = value
         return super().changed(**{**own, "modes": modes})
 
-    def _listed(self, name: str, value: Any) -> Any:
+    def _listed(self, name: str, value: object) -> Any:
         return value.to_dict() if isinstance(value, BodyModes) else super()._listed(name, value)
 
     # -- what it becomes -------------------------------------------------------------------------
@@ -171,7 +171,7 @@ class ModalBodyItem(Item):
         pairs = zip(marks, found, strict=True)
         return [own, *(self._marker(self.marker_name(name), *state) for name, state in pairs)]
 
-    def _at_rest(self, own: Body, local: Any) -> tuple[Any, Any]:
+    def _at_rest(self, own: Body, local: Any) -> tuple[np.ndarray, np.ndarray]:
         """Rows of q and v of a point of the undeformed body."""
         d, A = self.dimension, own.rotation
         xp, w = namespace(own.start, own.rate, local), own.rate[d:]
@@ -184,7 +184,7 @@ class ModalBodyItem(Item):
         """The floating frame."""
 
     @abstractmethod
-    def _marker(self, name: str, q: Any, v: Any) -> Body:
+    def _marker(self, name: str, q: np.ndarray, v: np.ndarray) -> Body:
         """A marker, by its rows of q and v."""
 
 
@@ -221,7 +221,7 @@ class SpatialModalBody(ModalBodyItem):
         rate = xp.concatenate([v, A.T @ w])
         return Body(self.name, "spatial", 0.0, np.zeros(3), r, A, q, rate)
 
-    def _marker(self, name: str, q: Any, v: Any) -> Body:
+    def _marker(self, name: str, q: np.ndarray, v: np.ndarray) -> Body:
         A = rotation_matrix(self.owner, q[3:])
         return Body(name, "spatial", 0.0, np.zeros(3), q[:3], A, q, v)
 
@@ -249,10 +249,10 @@ class PlanarModalBody(ModalBodyItem):
         xp = namespace(r, v, theta, w)
         return self._placed(self.name, xp.array([*r, theta]), xp.array([*v, w]))
 
-    def _marker(self, name: str, q: Any, v: Any) -> Body:
+    def _marker(self, name: str, q: np.ndarray, v: np.ndarray) -> Body:
         return self._placed(name, q, v)
 
-    def _placed(self, name: str, q: Any, v: Any) -> Body:
+    def _placed(self, name: str, q: np.ndarray, v: np.ndarray) -> Body:
         xp = namespace(q)
         c, s = xp.cos(q[2]), xp.sin(q[2])
         A = xp.array([[c, -s], [s, c]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from inspect import Parameter, signature
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec
 
@@ -42,6 +43,7 @@ from .units import check_lengths
 
 if TYPE_CHECKING:
     from jax import Array
+    from numpy.typing import ArrayLike
 
 _SOLVERS = ("auto", "dense", "block")
 P = ParamSpec("P")
@@ -95,7 +97,7 @@ class Model(AnalysisMethods):
     them, ``model.replaced("crank", mass=2.0)`` a copy with a change, `to_dict` the whole.
     """
 
-    def __init__(self, gravity: Any = None, breaks: Any = ()):
+    def __init__(self, gravity: ArrayLike | None = None, breaks: ArrayLike = ()):
         self._items: dict[str, Item] = {}
         self._bodies: dict[str, Body] = {}
         self._joints: dict[str, Attached] = {}
@@ -316,7 +318,7 @@ class Model(AnalysisMethods):
             model.add(Item.from_dict(item))
         return model
 
-    def save(self, path: Any, *, run: Mapping[str, Any] | None = None) -> None:
+    def save(self, path: str | Path, *, run: Mapping[str, Any] | None = None) -> None:
         """Write the model to a file that `holonax.load` reads, .toml or .json; see `io.save`.
 
         `run` are settings of a run to be kept with it, such as ``{"t_end": 2.0}``.
@@ -332,7 +334,7 @@ class Model(AnalysisMethods):
         """Whether the bodies are planar or spatial; None while there is none."""
         return next((body.kind for body in self._bodies.values()), None)
 
-    def _new_name(self, what: str, name: Any) -> str:
+    def _new_name(self, what: str, name: object) -> str:
         if not isinstance(name, str) or not name:
             raise ModelError(f"A {what} needs a name, a non-empty string; got {shown(name)}.")
         if name == "ground":
@@ -447,7 +449,7 @@ class Model(AnalysisMethods):
         found = (ground_body(kind) if x == "ground" else self._bodies[x] for x in names)
         return Attachment(item, kind, tuple(found), self._joints, tuple(layout), carried)
 
-    def _components(self, item: Connector, name: Any) -> int | None:
+    def _components(self, item: Connector, name: object) -> int | None:
         """How many components a state of that name has, 0 for a number; None if it is a body."""
         if not isinstance(name, str) or name not in self._states:
             return None
@@ -527,14 +529,14 @@ class Model(AnalysisMethods):
             planar=planar,
         )
 
-    def _gravity(self, planar: bool) -> Any:
+    def _gravity(self, planar: bool) -> np.ndarray | Array:
         if self.gravity is None:
             return np.array([0.0, -9.81]) if planar else np.array([0.0, 0.0, -9.81])
         gravity = _gravity(self.gravity)
         return gravity[:2] if planar else namespace(gravity).pad(gravity, (0, 3 - gravity.size))
 
 
-def _gravity(given: Any) -> np.ndarray:
+def _gravity(given: object) -> np.ndarray:
     known = as_array(given) if is_traced(given) else real(given)
     size = known.size if known is not None and known.ndim == 1 else 0
     if size not in (2, 3):

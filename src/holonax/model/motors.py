@@ -42,6 +42,7 @@ from .joint import wrapped
 if TYPE_CHECKING:
     from jax import Array
 
+    from ..rotation.vectors import Scalar
     from ..system.frames import PlanarFrame
 
 
@@ -53,7 +54,7 @@ class Winding(eqx.Module):
     inductance: Any
     has_state: bool = eqx.field(static=True)
 
-    def current(self, voltage: Any, rate: Any) -> Any:
+    def current(self, voltage: Scalar, rate: Scalar) -> Array:
         """Where there is no inductance."""
         return (voltage - self.constant * rate) / self.resistance
 
@@ -82,7 +83,9 @@ class MotorLaw(eqx.Module):
     slowed: bool = eqx.field(static=True)
     circular: bool = eqx.field(static=True)
 
-    def answer(self, t: Array, x: Any, rate: Any, states: Sequence[Any]) -> tuple[Any, list[Any]]:
+    def answer(
+        self, t: Array, x: Scalar, rate: Scalar, states: Sequence[Any]
+    ) -> tuple[Any, list[Any]]:
         """The torque or force, and the rates of its states: that of the integral, that of the
         current, as far as there are such."""
         given, changes, left = self.wanted(t, x, rate), [], list(states)
@@ -104,7 +107,7 @@ class MotorLaw(eqx.Module):
         error = self.target(jnp.asarray(t, dtype=float)) - x
         return wrapped(error) if self.circular else error
 
-    def excess(self, wanted: Array, rate: Array) -> Any:
+    def excess(self, wanted: Array, rate: Array) -> float | Array:
         """What takes the integral back beyond a limit; that has corners, smooth as it may be."""
         if not self.limited:
             return 0.0
@@ -124,7 +127,7 @@ class MotorLaw(eqx.Module):
         error = wrapped(error) if self.circular else error
         return total + self.proportional * error + self.derivative * (pace - rate)
 
-    def within(self, wanted: Any, rate: Any) -> Array:
+    def within(self, wanted: Scalar, rate: Scalar) -> Array:
         """What is wanted within its limits."""
         if not self.limited:
             return wanted
@@ -365,5 +368,5 @@ class Motor(OnJoint, ForceItem):
         return as_array(x)
 
 
-def _some(x: Any) -> bool:
+def _some(x: object) -> bool:
     return not is_traced(x) and x != 0.0

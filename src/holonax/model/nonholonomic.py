@@ -23,8 +23,11 @@ from .joint import Joint
 if TYPE_CHECKING:
     from jax import Array
 
+    from ..rotation.vectors import Vector
+    from ..system.frames import AnyFrame
 
-def slip(a: Any, b: Any, at: Any) -> Any:
+
+def slip(a: AnyFrame, b: AnyFrame, at: Vector) -> Vector:
     """Velocity of b's material point at the world point `at` less that of a's."""
     return b.velocity(b.A.T @ (at - b.r)) - a.velocity(a.A.T @ (at - a.r))
 

@@ -157,7 +157,7 @@ def _entry(item: Any, path: list[str]) -> bool:
     return True
 
 
-def with_entry(tree: Any, path: list[str], value: Any) -> Any:
+def with_entry(tree: Any, path: list[str], value: object) -> Any:
     """Nested dictionaries with another value at a path."""
     inner = value if len(path) == 1 else with_entry(tree[path[0]], path[1:], value)
     return {**tree, path[0]: inner}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,9 @@ from .attachment import Attachment
 from .expressions import checked_parameters, frame_function
 from .force_checks import frame_shape
 from .items import Connector, ModelError, record
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 _LABELS = {2: ("x", "y"), 3: ("x", "y", "z")}
 
@@ -94,7 +97,9 @@ class OutputItem(Connector):
         nodes = *(body.name for body in there.bodies), *there.carriers
         return AttachedOutput(self, nodes, function, parameters, there.origins(), labels)
 
-    def _shape(self, there: Attachment, given: Any, parameters: Any) -> tuple[int, ...]:
+    def _shape(
+        self, there: Attachment, given: Any, parameters: Mapping[str, ArrayLike] | None
+    ) -> tuple[int, ...]:
         """Of what the function returns."""
         frames = [frame_shape(there.kind) for _ in (*there.bodies, *there.carriers)]
         own = () if parameters is None else (parameters,)

@@ -19,6 +19,8 @@ from .items import ModelError, record
 from .joint import Joint, Place, PointJoint, Residual, off_line
 
 if TYPE_CHECKING:
+    from jax import Array
+
     from ..system.frames import PlanarFrame
 
 
@@ -121,7 +123,7 @@ class PointOnCurve(Joint):
             )
 
 
-def curve_gradient(curve: Callable[[Any, Any], Any], at: Vec2) -> tuple[Any, Vec2]:
+def curve_gradient(curve: Callable[[Any, Any], Any], at: Vec2) -> tuple[Array, Vec2]:
     """F and its gradient at a point, or at each of many points."""
     one, zero = jnp.ones_like(at.x), jnp.zeros_like(at.x)
     value, dx = jax.jvp(curve, (at.x, at.y), (one, zero))

@@ -12,7 +12,7 @@ which is left to its floating frame.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from .._messages import listed, shown
 from .items import ModelError
 from .shape_integrals import Marker, ShapeIntegrals, cross_table
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
 _OWNER = "BodyModes.from_matrices"
 _RIGID = 1e-6  # of the next eigenvalue: a motion of the whole
 _SMALL = 600  # inner degrees of freedom whose eigenvalues are found by dense matrices
@@ -28,7 +31,13 @@ _SHIFT = 1e-6  # of the size of K by that of M: makes the stiffness of a free pa
 
 
 def reduced(
-    mass: Any, stiffness: Any, nodes: Any, boundary: Any, count: Any, frame: Any, markers: Any
+    mass: Any,
+    stiffness: Any,
+    nodes: ArrayLike,
+    boundary: Mapping[str, ArrayLike] | None,
+    count: Any,
+    frame: int | str | None,
+    markers: Any,
 ) -> dict[str, Any]:
     """What `BodyModes` is given: integrals, stiffness and markers."""
     p = _numbers.array(_OWNER, "nodes", nodes, (None, None), error=ModelError)
@@ -95,7 +104,7 @@ def _dofs_per_node(M: Any, K: Any, p: np.ndarray) -> int:
     return each
 
 
-def _named(what: str, given: Any) -> Mapping[str, Any]:
+def _named(what: str, given: object) -> Mapping[str, Any]:
     given = {} if given is None else given
     if not isinstance(given, Mapping) or not all(isinstance(x, str) and x for x in given):
         raise ModelError(
@@ -114,7 +123,7 @@ def _node(what: str, x: Any, n: int) -> int:
     return int(x)
 
 
-def _boundary(given: Any, n: int, places: Mapping[str, int]) -> dict[str, int]:
+def _boundary(given: object, n: int, places: Mapping[str, int]) -> dict[str, int]:
     held = {name: _node(name, x, n) for name, x in _named("boundary", given).items()}
     twice = [x for x in held if x in places]
     if twice:

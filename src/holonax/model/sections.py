@@ -98,7 +98,7 @@ class Section:
         return {x: np.asarray(v).tolist() for x, v in known.items() if v is not None}
 
     @staticmethod
-    def from_dict(owner: str, said: Any) -> Section:
+    def from_dict(owner: str, said: object) -> Section:
         """From what `to_dict` made."""
         known = [field.name for field in fields(Section)]
         if not isinstance(said, Mapping) or not all(x in known for x in said):
@@ -108,7 +108,7 @@ class Section:
             )
         return Section(**said)
 
-    def changed(self, owner: str, name: str, value: Any) -> Section:
+    def changed(self, owner: str, name: str, value: object) -> Section:
         """With another number."""
         if name not in self.numbers():
             raise ModelError(

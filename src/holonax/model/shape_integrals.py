@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,11 @@ from .. import _numbers
 from .._messages import listed, shown
 from .._numbers import as_array, is_traced
 from .items import ModelError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from .body_modes import BodyModes
 
 
 class ComparedArrays:
@@ -157,7 +162,7 @@ class Marker(ComparedArrays):
             object.__setattr__(self, field.name, kept("Marker", field.name, self))
 
 
-def kept(owner: str, name: str, of: Any) -> Any:
+def kept(owner: str, name: str, of: BodyModes | Marker | ShapeIntegrals) -> Any:
     """A number or array as it was given, traced, or as an array of the host nobody can change."""
     value = getattr(of, name)
     if value is None or is_traced(value):
@@ -167,13 +172,13 @@ def kept(owner: str, name: str, of: Any) -> Any:
     return found
 
 
-def check_shape(owner: str, name: str, value: Any, shape: tuple[int, ...]) -> None:
+def check_shape(owner: str, name: str, value: ArrayLike, shape: tuple[int, ...]) -> None:
     """Refuse another shape; without any modes, whatever is empty will do."""
     if np.shape(value) != shape and not (0 in shape and np.size(value) == 0):
         raise ModelError(f"{owner}: {name} has the shape {np.shape(value)}. Give {shape}.")
 
 
-def made_of(cls: Any, said: Mapping[str, Any]) -> Any:
+def made_of(cls: Any, said: Mapping[str, Any]) -> Marker | ShapeIntegrals:
     """An object of the class from what `as_lists` made."""
     known = [field.name for field in fields(cls)]
     unknown = [x for x in said if x not in known]
@@ -184,7 +189,7 @@ def made_of(cls: Any, said: Mapping[str, Any]) -> Any:
     return cls(**said)
 
 
-def as_lists(of: Any) -> dict[str, Any]:
+def as_lists(of: Marker | ShapeIntegrals) -> dict[str, Any]:
     """What an object was given, as lists."""
     said = ((field.name, getattr(of, field.name)) for field in fields(of))
     return {name: np.asarray(x).tolist() for name, x in said if x is not None}

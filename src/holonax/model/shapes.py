@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -92,7 +92,7 @@ class Shape:
             plain = R.tolist()
             self._set("rotation", None if plain == np.eye(3).tolist() else tuple(map(tuple, plain)))
 
-    def _set(self, name: str, value: Any) -> None:
+    def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
 
     @property
@@ -138,7 +138,7 @@ class Shape:
         return f"Shape({', '.join([*words, *(f'{k}={shown(x)}' for k, x in said.items())])})"
 
 
-def as_shapes(owner: str, given: Any) -> tuple[Shape, ...]:
+def as_shapes(owner: str, given: object) -> tuple[Shape, ...]:
     """What a user gives as the shape of a body: shapes, solids with mass, paths, dictionaries."""
     if isinstance(given, Shape):
         return (given,)
@@ -168,7 +168,7 @@ def _point(
     return [*found.tolist(), 0.0][:3]
 
 
-def _mesh_path(owner: str, path: Any) -> str:
+def _mesh_path(owner: str, path: str | Path) -> str:
     if not isinstance(path, str | PurePath) or PurePath(path).suffix.lower() not in _MESHES:
         raise ValueError(
             f"{owner}: path={shown(path)} is not the path of a mesh. Give a file that ends in "

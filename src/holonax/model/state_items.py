@@ -123,7 +123,7 @@ def components(start: Any) -> list[Any]:
     return list(start) if np.ndim(start) else [start]
 
 
-def carrier(kind: Kind, name: str, value: Any) -> Body:
+def carrier(kind: Kind, name: str, value: object) -> Body:
     """What carries a state that starts at `value` (see `system/first_order.py`)."""
     d, nv = (2, 3) if kind == "planar" else (3, 6)
     place = np.zeros(3) if kind == "planar" else np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])

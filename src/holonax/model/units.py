@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._messages import listed, warn
 from .._numbers import is_traced
+
+if TYPE_CHECKING:
+    pass
 
 _LONG = 100.0  # [m]
 _THIN = 0.1  # [kg/m]; a fishing line of 1 mm weighs 1 g per metre, a steel rope of 1 cm 0.4 kg

@@ -58,7 +58,7 @@ class BeamMotion:
         cuts = [slice(k, last + k, order) for k in range(order + 1)]
         return [jax.tree.map(lambda x, cut=cut: x[..., cut], self.frames) for cut in cuts]
 
-    def _by_point(self, found: Any) -> np.ndarray:
+    def _by_point(self, found: list[np.ndarray]) -> np.ndarray:
         """Lists of six for each point of an element as (..., points, 6)."""
         x = np.stack([np.asarray(x) for x in found], axis=-1)
         return x.reshape(*x.shape[:-2], -1, 6)
@@ -109,7 +109,7 @@ class BeamMotion:
         return _array(a.r + a.A @ d), _matrix(axes)
 
 
-def beam_motion(system: Mechanism, name: Any, q: Any, v: Any) -> BeamMotion:
+def beam_motion(system: Mechanism, name: object, q: Any, v: Any) -> BeamMotion:
     """The beam `name` at configurations q (..., nq) with velocities v."""
     known = {beam.name: beam for beam in system.beams}
     if not isinstance(name, str) or name not in known:
@@ -120,7 +120,7 @@ def beam_motion(system: Mechanism, name: Any, q: Any, v: Any) -> BeamMotion:
     q, v = (x.reshape(*y.shape[:-1], -1) for x, y in ((rows_q, q), (rows_v, v)))
     nodes = slice(beam.first, beam.first + beam.nodes)
 
-    def rows(x: Any) -> np.ndarray:
+    def rows(x: np.ndarray) -> np.ndarray:
         x = np.asarray(x)
         rows = x.reshape(*x.shape[:-1], -1, system.bodies.n)[..., nodes]
         return np.moveaxis(rows, -2, 0)

@@ -24,6 +24,8 @@ from ..system.dense import smallest_multipliers
 from ..system.evaluation import DENSE, Evaluation, evaluated
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from ..formulation.base import Formulation
     from .states import Leg
 
@@ -151,11 +153,11 @@ def on_constraints(
 
 @native(once=True)
 def _own_accelerations(
-    system: System, formulation: Formulation, dt: Any, t: Any, q: Any, v: Any
-) -> tuple[Any, Any]:
+    system: System, formulation: Formulation, dt: Array, t: Array, q: Array, v: Array
+) -> tuple[Array, Array]:
     """(a, lam) of a formulation that adds to the equations of motion, at many states."""
 
-    def at(x: Any) -> tuple[Any, Any]:
+    def at(x: tuple[Array, Array, Array]) -> tuple[Any, Any]:
         t, q, v = x
         return formulation.accelerations(StepContext(system, dt), t, (q, v))
 
@@ -183,7 +185,7 @@ def accelerations(
     return a, lam
 
 
-def smallest(leg: Any, t: Any, q: Any, v: Any, lam: np.ndarray) -> np.ndarray:
+def smallest(leg: Any, t: ArrayLike, q: ArrayLike, v: np.ndarray, lam: np.ndarray) -> np.ndarray:
     """Multipliers that a method has solved for at these states; of dependent constraints those of
     least norm that exert the same forces."""
     known = v.shape[1] <= DENSE_LIMIT and not leg.integrator.multiplier_lag
@@ -192,7 +194,7 @@ def smallest(leg: Any, t: Any, q: Any, v: Any, lam: np.ndarray) -> np.ndarray:
     return smallest_multipliers(evaluated(leg.system, t, q, v, dense=True).jacobian, lam)
 
 
-def _chunks(*arrays: Any) -> Any:
+def _chunks(*arrays: np.ndarray) -> Any:
     """Rows in parts of equal size, the last one filled up."""
     n = len(arrays[0])
     at = np.minimum(np.arange(n + -n % _CHUNK), n - 1).reshape(-1, _CHUNK)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from .._numbers import array
 from ..system.evaluation import evaluated
 from ..system.mechanism import Mechanism
 from ..system.modal import ModalBodySet, amplitudes, spread_states
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,7 +97,9 @@ def body_motion(system: Mechanism, name: str, q: np.ndarray, v: np.ndarray, a: A
     return _at_origin(centre, np.asarray(system.bodies.com[i]))
 
 
-def total_momentum(system: Mechanism, q: np.ndarray, v: np.ndarray, about: Any) -> Any:
+def total_momentum(
+    system: Mechanism, q: np.ndarray, v: np.ndarray, about: ArrayLike
+) -> tuple[np.ndarray, np.ndarray]:
     """Linear (n, 3) and angular (n, 3) momentum; planar bodies contribute in the x-y plane."""
     about = array("momentum", "about", about)
     if about.shape not in ((2,), (3,)):
@@ -126,7 +131,9 @@ def total_momentum(system: Mechanism, q: np.ndarray, v: np.ndarray, about: Any) 
     return linear, angular
 
 
-def _momentum_of_all(system: Mechanism, q: np.ndarray, v: np.ndarray, about: np.ndarray) -> Any:
+def _momentum_of_all(
+    system: Mechanism, q: np.ndarray, v: np.ndarray, about: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """From M v: forces and torques on the frames, summed up."""
     s, d = system.bodies, system.bodies.translations
     mass = evaluated(system, np.zeros(len(q)), q, v, dense=True).mass

@@ -65,7 +65,7 @@ class Registry:
             for full in ([f"{name}.{x}" for x in entry.labels] or [name])
         }
 
-    def entry(self, owner: str, name: Any) -> tuple[str, Entry, int | None]:
+    def entry(self, owner: str, name: object) -> tuple[str, Entry, int | None]:
         """The quantity that a name means: its own name, itself, and which component."""
         if isinstance(name, str) and name in self.entries:
             return name, self.entries[name], None
@@ -75,7 +75,7 @@ class Registry:
         known = dict.fromkeys([*self.entries, *self.numbers()])
         raise KeyError(unknown_name(owner, "quantity", name, known))
 
-    def values(self, owner: str, name: Any) -> np.ndarray:
+    def values(self, owner: str, name: object) -> np.ndarray:
         """The quantity over time, (n,) or (n, components)."""
         own, entry, k = self.entry(owner, name)
         if own not in self._known:
@@ -96,7 +96,7 @@ def _of_run(result: Result) -> Iterator[tuple[str, Entry]]:
         yield f"drift.{what}", Entry("", (), lambda k=k: result.drift()[k])
 
 
-def _of_functions(result: Any) -> Iterator[tuple[str, Entry]]:
+def _of_functions(result: Result) -> Iterator[tuple[str, Entry]]:
     """Coordinates, velocities and accelerations of a system that knows nothing else."""
     for i, name in enumerate(result.system.coordinate_names(result.q.shape[1])):
         yield name, Entry("", (), lambda i=i: result.q[:, i])
@@ -242,7 +242,7 @@ def _usual(has: Mapping[str, str]) -> list[str]:
     return list(has.values())
 
 
-def _is_component(registry: Any, name: str) -> bool:
+def _is_component(registry: Registry, name: str) -> bool:
     whole, _, label = name.rpartition(".")
     return whole in registry.entries and label in registry.entries[whole].labels
 
@@ -366,7 +366,7 @@ def joint_history(registry: Registry, system: Mechanism, name: Any) -> JointHist
     return JointHistory(registry, name, _parts(registry, name))
 
 
-def force_history(registry: Registry, system: Mechanism, name: Any) -> ForceHistory:
+def force_history(registry: Registry, system: Mechanism, name: object) -> ForceHistory:
     """What the force of that name did."""
     groups = (*system.bodies.forces, *system.bodies.seeing)
     known = list(dict.fromkeys(x for group in groups for x in group.names))

@@ -54,7 +54,7 @@ def _merged(result: Result, times: np.ndarray) -> Result:
     )
 
 
-def sampled(result: Result, times: np.ndarray) -> Any:
+def sampled(result: Result, times: np.ndarray) -> Result:
     """The result at these times alone."""
     q, v = result.at(times)
     after = np.clip(np.searchsorted(result.t, times), 0, result.t.size - 1)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from .resampling import sampled
 from .saved import dataframe, dataset, save
 from .states import Leg, Occurrence, States
 from .work import work
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 _CHUNK = 256
 
@@ -242,7 +245,7 @@ class Result:
         if all(x is None for x in solved):
             return self._accelerations[1]
 
-        def part(k: int, leg: Leg, at: Any) -> np.ndarray:
+        def part(k: int, leg: Leg, at: slice) -> np.ndarray:
             found = solved[k]
             if found is not None:
                 return smallest(leg, self._times[at], self.q[at], self.v[at], found)
@@ -288,7 +291,7 @@ class Result:
         step = span / np.maximum(np.ceil(span / self.dt * (1 - 1e-9)), 1.0)
         return self.t - np.array(lagging)[self.leg] * step
 
-    def at(self, times: Any) -> tuple[np.ndarray, np.ndarray]:
+    def at(self, times: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """(q, v) at any times of the run [s], to the order of the method, constraints holding.
 
         Needs a run that saved every step, ``save="steps"``. At the time of an event that changes
@@ -322,7 +325,7 @@ class Result:
             q[inside], v[inside] = interpolate(leg, ts, *states, times[inside], first, self.clock)
         return q, v
 
-    def sampled(self, times: Any) -> Result:
+    def sampled(self, times: ArrayLike) -> Result:
         """The same run at other times [s], by `at`: a result with quantities, plots and tables.
 
         Its accelerations and multipliers are computed anew from the states.
@@ -389,7 +392,7 @@ class Result:
                 spent[begin:end] = done
         return Energy(kinetic, potential, spent)
 
-    def momentum(self, about: Any = (0.0, 0.0, 0.0)) -> tuple[np.ndarray, np.ndarray]:
+    def momentum(self, about: ArrayLike = (0.0, 0.0, 0.0)) -> tuple[np.ndarray, np.ndarray]:
         """(linear, angular) momentum of all bodies, the angular one about the point `about`."""
         return total_momentum(self._mechanism("momentum"), self.q, self.v, about)
 
@@ -464,7 +467,7 @@ class Result:
         """Quantities as an `xarray.Dataset` over the time, with units: those named, or all."""
         return dataset(self, names)
 
-    def save(self, path: Any, *names: str) -> Path:
+    def save(self, path: str | Path, *names: str) -> Path:
         """Write quantities, those named or all, to a file: netCDF (.nc), .csv or .parquet.
 
         A netCDF file has their units, how the run went and, where it has no functions, the model;

@@ -45,7 +45,7 @@ def dataset(result: Any, names: Sequence[str]) -> Any:
     return xarray.Dataset(data, coords={"t": times}, attrs=said)
 
 
-def save(result: Any, path: Any, names: Sequence[str]) -> Path:
+def save(result: Any, path: str | Path, names: Sequence[str]) -> Path:
     """Write the named quantities to a file, .nc (netCDF), .csv or .parquet."""
     from ..io.columns import write_columns
 
@@ -113,7 +113,7 @@ class SavedResult:
         """As `Result.to_xarray`."""
         return dataset(self, names)
 
-    def save(self, path: Any, *names: str) -> Path:
+    def save(self, path: str | Path, *names: str) -> Path:
         """As `Result.save`."""
         return save(self, path, names)
 
@@ -122,7 +122,7 @@ class SavedResult:
 
 
 @checked_call
-def load_result(path: Any) -> SavedResult:
+def load_result(path: str | Path) -> SavedResult:
     """What `Result.save` has written to a netCDF file.
 
     Nothing in the file is executed. For tables of other programs use xarray or pandas.

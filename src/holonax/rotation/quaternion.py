@@ -57,22 +57,26 @@ def quaternion_rate(e: Quaternion, w: Vec3) -> Quaternion:
 
 # Functions of x^2 = |turn|^2 for a rotation vector, by series below this: accurate to rounding, and
 # smooth at zero, where the closed forms lose their derivatives. In a step all rotations are small,
-# and trigonometric functions of many bodies take longer than anything else in it, so the closed
-# forms are evaluated only when some rotation is larger.
+# and trigonometric functions take longer than anything else in it, so the closed forms are
+# evaluated only when some rotation is larger. Of very many bodies they are evaluated always: no
+# body can go on before all have been looked at, and to wait for memory once more takes longer.
 _SERIES = 0.3
+_MANY = 768
 
 
-def _of_square(n2: Scalar, series: Sequence[Sequence[float]], closed: Any) -> Any:
+def _of_square(n2: Scalar, series: Sequence[Sequence[float]], closed: Any) -> tuple[Array, ...]:
     """Functions of n2, each given by the coefficients of its series and together in closed form."""
 
     def by_series(n2: Array) -> tuple[Array, Array]:
         return tuple(polynomial(n2, row) for row in series)
 
-    def by_both(n2: Array) -> Any:
+    def by_both(n2: Array) -> tuple[Array, ...]:
         small = n2 < _SERIES
         exact = closed(jnp.where(small, 1.0, n2))
         return tuple(jnp.where(small, a, b) for a, b in zip(by_series(n2), exact, strict=True))
 
+    if jnp.size(n2) >= _MANY:
+        return by_both(n2)
     return lax.cond(jnp.all(n2 < _SERIES), by_series, by_both, n2)
 
 
@@ -92,7 +96,7 @@ def _alternating(first: int, scale: float, count: int) -> list[float]:
 def quaternion_exp(turn: Vec3) -> Quaternion:
     """The quaternion of the rotation vector `turn`; smooth and differentiable at zero."""
 
-    def closed(n2: Array) -> Any:
+    def closed(n2: Array) -> tuple[Array, Array]:
         half = 0.5 * jnp.sqrt(n2)
         return jnp.cos(half), 0.5 * jnp.sin(half) / half
 
@@ -139,7 +143,7 @@ def rotation_vector_rate(turn: Vec3, rate: Vec3) -> Vec3:
     w = rate - (1 - cos x)/x^2 turn x rate + (x - sin x)/x^3 turn x (turn x rate), x = |turn|.
     """
 
-    def closed(n2: Any) -> Any:
+    def closed(n2: Array) -> tuple[Array, Array]:
         x = jnp.sqrt(n2)
         return (1 - jnp.cos(x)) / n2, (x - jnp.sin(x)) / (n2 * x)
 
@@ -156,7 +160,7 @@ def rotation_vector_rate_inverse(turn: Vec3) -> list[list[Scalar]]:
     `rotation_vector_rate`.
     """
 
-    def closed(n2: Any) -> Any:
+    def closed(n2: Array) -> tuple[Array]:
         half = 0.5 * jnp.sqrt(n2)
         return ((1 - half * jnp.cos(half) / jnp.sin(half)) / n2,)
 

@@ -22,8 +22,10 @@ from .._numbers import as_array, namespace
 
 if TYPE_CHECKING:
     from jax import Array
+    from numpy.typing import ArrayLike, DTypeLike
 
 Scalar = Any  # a float, or an array over many bodies
+Vector = Any  # a Vec2 between planar bodies, a Vec3 between spatial ones
 
 
 def _array(values: np.ndarray | Array | tuple[float, float]) -> np.ndarray | Array:
@@ -65,7 +67,7 @@ class Vec2:
         other = Vec2.of(other)
         return Vec2(self.x - other.x, self.y - other.y)
 
-    def __rsub__(self, other: Any) -> Vec2:
+    def __rsub__(self, other: ArrayLike) -> Vec2:
         return Vec2.of(other) - self
 
     def __neg__(self) -> Vec2:
@@ -82,10 +84,10 @@ class Vec2:
     def __iter__(self) -> Iterator[Scalar]:
         return iter((self.x, self.y))
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         return np.stack(np.broadcast_arrays(*self), axis=-1).astype(dtype or float)
 
-    def dot(self, other: Any) -> Scalar:
+    def dot(self, other: Vector | ArrayLike) -> Scalar:
         """Scalar product."""
         other = Vec2.of(other)
         return self.x * other.x + self.y * other.y
@@ -136,7 +138,7 @@ class Vec3:
         other = Vec3.of(other)
         return Vec3(self.x - other.x, self.y - other.y, self.z - other.z)
 
-    def __rsub__(self, other: Any) -> Vec3:
+    def __rsub__(self, other: ArrayLike) -> Vec3:
         return Vec3.of(other) - self
 
     def __neg__(self) -> Vec3:
@@ -153,10 +155,10 @@ class Vec3:
     def __iter__(self) -> Iterator[Scalar]:
         return iter((self.x, self.y, self.z))
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         return np.stack(np.broadcast_arrays(*self), axis=-1).astype(dtype or float)
 
-    def dot(self, other: Any) -> Scalar:
+    def dot(self, other: Vector | ArrayLike) -> Scalar:
         """Scalar product."""
         other = Vec3.of(other)
         return self.x * other.x + self.y * other.y + self.z * other.z

@@ -7,7 +7,7 @@ A rule (`EqualSteps`, `ErrorControl`) judges a step and says where the next one 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -18,6 +18,9 @@ from .._messages import shown
 from .._numbers import as_array, namespace, real
 from ..linalg.indexing import last_not_after
 from ..system.base import Array, System
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 ANYWHERE = 1e100  # beyond this an absolute tolerance asks nothing
 
@@ -90,7 +93,7 @@ class Tolerance(NamedTuple):
         q, v = y[0], y[1]
         d0 = size((system.extent(q), v))
 
-        def look(at: tuple[Array, Array, Array], _: Any) -> Any:
+        def look(at: tuple[Array, Array, Array], _: object) -> PyTree:
             """The rates at a state, and the state a short step on; done twice by one program."""
             t, q, v = at
             slope = rates(t, (q, v))
@@ -156,7 +159,7 @@ class EqualSteps(eqx.Module):
         # The knot itself: rounded to just before it, the next step would end there again.
         return jnp.where(k >= n, end, start + k * step)
 
-    def judge(self, t0: Array, t1: Array, error: Any, order: Any, state: None) -> Judgement:
+    def judge(self, t0: Array, t1: Array, error: Any, order: int | None, state: None) -> Judgement:
         """Every step is kept."""
         return Judgement(True, self._next(t1), None, False)
 
@@ -200,7 +203,7 @@ class StepControl(eqx.Module):
         dt_min: float = 0.0,
         dt_max: float | None = None,
     ):
-        def checked(name: str, value: Any, good: Any, wanted: str) -> Any:
+        def checked(name: str, value: object, good: Any, wanted: str) -> Any:
             found = real(value)
             if found is None or found.ndim or not good(float(found)):
                 raise ValueError(

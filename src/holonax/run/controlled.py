@@ -28,6 +28,7 @@ from .simulate import simulate
 
 if TYPE_CHECKING:
     from jax import Array
+    from numpy.typing import ArrayLike
 
     from ..system.base import System
     from .auto import Choice
@@ -175,7 +176,9 @@ def simulate_controlled(
     return result.sampled(times[(times >= start.t) & (times <= result.t[-1])])
 
 
-def _check_given(system: System, start: Start, controllers: Any, options: Any) -> None:
+def _check_given(
+    system: System, start: Start, controllers: tuple[Controller, ...], options: Any
+) -> None:
     if not isinstance(system, Mechanism) or system.origin is None:
         raise TypeError(
             "simulate_controlled: controllers set parameters by name, which a mechanism made with "
@@ -203,7 +206,7 @@ def _check_given(system: System, start: Start, controllers: Any, options: Any) -
             )
 
 
-def _times(save: Any) -> np.ndarray:
+def _times(save: ArrayLike) -> np.ndarray:
     found = None if isinstance(save, str | int) else real(save)
     times = np.zeros(0) if found is None else np.atleast_1d(found)
     if (

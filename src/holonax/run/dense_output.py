@@ -26,7 +26,7 @@ class DenseOutput:
         """The time of the latest step."""
         return float(self._t[-1])
 
-    def begin(self, t: float, y: Any) -> None:
+    def begin(self, t: float, y: tuple[np.ndarray, np.ndarray]) -> None:
         """The state that the stretch begins with."""
         self._t, self._q, self._v = np.array([t]), np.asarray(y[0])[None], np.asarray(y[1])[None]
 

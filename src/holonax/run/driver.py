@@ -95,7 +95,7 @@ class Run:
         return n - before, seconds - earlier
 
 
-def _number(x: Any) -> Any:
+def _number(x: object) -> np.ndarray:
     """A traced number; numpy's, which costs less to make than one of JAX."""
     return np.asarray(x, dtype=float)
 
@@ -238,7 +238,9 @@ def _leg(run: Run, formulation: Formulation, integrator: Integrator) -> Leg:
 class _Stretch:
     """One method on one smooth part of the motion: from its start to an event or the end."""
 
-    def __init__(self, run: Run, formulation: Any, integrator: Any, state: LoopState | None):
+    def __init__(
+        self, run: Run, formulation: Formulation, integrator: Any, state: LoopState | None
+    ):
         request = run.request
         self.run, self.request, self.method = run, request, (formulation, integrator)
         self.leg = _leg(run, formulation, integrator)
@@ -561,7 +563,7 @@ class _Interrupt:
         self.asked = False
         self._old: Any = None
 
-    def _ask(self, *_: Any) -> None:
+    def _ask(self, *_: object) -> None:
         if self.asked or compiling:
             raise KeyboardInterrupt
         self.asked = True
@@ -570,7 +572,7 @@ class _Interrupt:
         if threading.current_thread() is threading.main_thread():
             self._old = signal.signal(signal.SIGINT, self._ask)
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._old is not None:
             signal.signal(signal.SIGINT, self._old)
 

@@ -25,6 +25,7 @@ from .status import Failure
 if TYPE_CHECKING:
     from ..integrator.base import Integrator
     from ..result.states import Leg
+    from ..start.consistent import Start
 
 # A constraint whose unit row is this close to a combination of the others is about to depend on
 # them: accelerations there are uncertain by rounding over its square.
@@ -79,16 +80,16 @@ class Reason(NamedTuple):
     advice: str
 
 
-def _looked_at(system: System, q: Any, v: Any, t: Any) -> Evaluation:
+def _looked_at(system: System, q: np.ndarray, v: np.ndarray, t: Any) -> Evaluation:
     return evaluated(system, t, q, v, dense=np.shape(v)[0] <= DENSE_LIMIT)
 
 
 def explain(
     system: System,
-    start: Any,
+    start: Start,
     t: float,
-    q: Any,
-    v: Any,
+    q: np.ndarray,
+    v: np.ndarray,
     step: float,
     code: int,
     integrator: Integrator | None = None,
@@ -176,7 +177,9 @@ def _not_finite(system: System, q: Any, v: Any, t: float, ahead: Any) -> Reason 
     return Reason("singular", *unsolved(system))
 
 
-def _independence(system: System, q: Any, v: Any, t: Any) -> tuple[np.ndarray, np.ndarray]:
+def _independence(
+    system: System, q: np.ndarray, v: np.ndarray, t: Any
+) -> tuple[np.ndarray, np.ndarray]:
     """Left singular vectors and all singular values, falling, of the unit constraint rows."""
     jacobian = _looked_at(system, q, v, t).jacobian
     size = np.linalg.norm(jacobian, axis=1, keepdims=True)
@@ -321,7 +324,9 @@ def broken(system: System, leg: Leg, t: float, q: np.ndarray, v: np.ndarray) -> 
     )
 
 
-def torn(legs: Any, leg: np.ndarray, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> str:
+def torn(
+    legs: tuple[Leg, ...], leg: np.ndarray, t: np.ndarray, q: np.ndarray, v: np.ndarray
+) -> str:
     """Where a coordinate has moved within one step by what its velocity does not explain; "" if
     none has. `t`, `q`, `v` are the states after all steps, and `leg` says to which of `legs` each
     belongs.

@@ -34,7 +34,7 @@ _ALLOWED = 100  # times the tolerance: what a step's error may leave of a constr
 def has_jumped(
     values: Sequence[Array],
     rates: Sequence[Array],
-    slopes: Any,
+    slopes: list[Array] | np.ndarray | None,
     times: Sequence[Array],
     size: Array,
 ) -> Array:

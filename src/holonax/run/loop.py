@@ -27,6 +27,8 @@ from .control import Absolute, EqualSteps, ErrorControl, Saved, StepControl, Ste
 from .events import Event, Watch
 
 if TYPE_CHECKING:
+    from jaxtyping import PyTree
+
     from ..compiler.native import Native
 
 traces = {"segment": 0}
@@ -211,7 +213,7 @@ def _advance(
 def _compiled(system: Hashable, rest: Hashable) -> tuple[Native, Native]:
     """`begun` and `_advance` for methods of one structure, as functions of their arrays."""
 
-    def method(arrays: Any) -> Setup:
+    def method(arrays: PyTree) -> Setup:
         return Setup(Parts.joined(arrays[0], system), *Parts.joined(arrays[1], rest))
 
     def begin(arrays: tuple[tuple[Array, ...], tuple[Array, ...]], *given: Any) -> LoopState:

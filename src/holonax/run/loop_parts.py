@@ -6,7 +6,7 @@ a program that is on disk: import this module inside the functions that trace.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import diffrax
 import equinox as eqx
@@ -20,6 +20,10 @@ from ..system.base import Array
 from .control import EqualSteps, ErrorControl, StepsState, interval
 from .jumps import constraint_jumps, unexplained_change
 from .status import BLOW_UP, Failure, SolverStatus
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
+
 
 # Velocities below this (SI units) may be turned around by rounding.
 _SLOW = 1e-8
@@ -64,15 +68,15 @@ class StabilizedSolver(diffrax.AbstractSolver):
     term_structure: ClassVar[Any] = diffrax.AbstractTerm
 
     @property
-    def interpolation_cls(self) -> Any:  # pyright: ignore
+    def interpolation_cls(self) -> PyTree:  # pyright: ignore
         if self.solver.interpolation == "hermite":
             return diffrax.ThirdOrderHermitePolynomialInterpolation.from_k
         return diffrax.LocalLinearInterpolation
 
-    def order(self, terms: Any) -> int | None:
+    def order(self, terms: PyTree) -> int | None:
         return self.solver.order(terms)
 
-    def error_order(self, terms: Any) -> Any:
+    def error_order(self, terms: PyTree) -> PyTree:
         return self.solver.error_order(terms)
 
     def _context(
@@ -97,7 +101,7 @@ class StabilizedSolver(diffrax.AbstractSolver):
         terms: Any,
         t0: Any,
         t1: Any,
-        y0: Any,
+        y0: PyTree,
         args: StepContext,
         solver_state: SolverStatus,
         made_jump: Any,
@@ -108,13 +112,13 @@ class StabilizedSolver(diffrax.AbstractSolver):
 
     def solved_step(
         self,
-        terms: Any,
+        terms: PyTree,
         t0: Array,
         t1: Array,
         y0: tuple[Array, Array],
         args: StepContext,
         solver_state: SolverStatus,
-    ) -> Any:
+    ) -> PyTree:
         """(state, error, status, solution): the solution of the step's equations for those that
         take the step again; None where it is not handed out."""
         y1, error, dense, status, _ = _step(self, terms, t0, t1, y0, args, solver_state)
@@ -122,7 +126,7 @@ class StabilizedSolver(diffrax.AbstractSolver):
 
     def _step(
         self,
-        terms: Any,
+        terms: PyTree,
         t0: Array,
         t1: Array,
         y0: tuple[Array, Array],
@@ -257,7 +261,7 @@ class Steps(diffrax.AbstractStepSizeController[StepsState, Any]):
         self,
         t0: Any,
         t1: Any,
-        y0: Any,
+        y0: PyTree,
         y1_candidate: Any,
         args: Any,
         y_error: Any,

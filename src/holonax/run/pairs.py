@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .. import formulation as formulations
@@ -26,12 +27,12 @@ def is_legal(formulation: Formulation, integrator: Integrator) -> bool:
 
 
 @cache
-def _made(name: str, *options: Any) -> Any:
+def _made(name: str, *options: Any) -> Integrator:
     """An integrator by the name of its class, made once."""
     return getattr(integrators, name)(*options)
 
 
-def default_integrator(formulation: Formulation) -> Any:
+def default_integrator(formulation: Formulation) -> Integrator:
     """The integrator of a formulation where none is given."""
     return _made(*type(formulation).default_integrator)
 
@@ -142,7 +143,7 @@ class Method:
         )
 
 
-def _usual(module: Any, base: type) -> list[Any]:
+def _usual(module: ModuleType, base: type) -> list[Any]:
     """One object of each class of a module, with its usual options."""
     special = {
         "Baumgarte": lambda c: c(10.0),

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import numpy as np
@@ -40,6 +40,12 @@ from .pairs import (
 from .request import Progress, Request
 from .scale import absolute, described
 from .storage import Folder, Storage, checked_path, load
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from ..integrator.base import Integrator
+    from .loop import LoopState
 
 Save = Literal["steps", "end"] | int | Any
 _FEW = 16  # steps of the first segment of a run with checkpoints, which may be slow
@@ -197,7 +203,7 @@ def simulate(
     return _completed(run, formulation, integrator, storage)
 
 
-def _check_untraced(system: System, start: Any) -> None:
+def _check_untraced(system: System, start: Start | tuple[ArrayLike, ArrayLike]) -> None:
     of_start = jax.tree.leaves(start) if isinstance(start, Start) else start
     of_start = of_start if isinstance(of_start, (tuple, list)) else ()
     if any(isinstance(x, Tracer) for x in (*jax.tree.leaves(system), *of_start)):
@@ -208,12 +214,14 @@ def _check_untraced(system: System, start: Any) -> None:
 
 
 @cache
-def _usual() -> tuple[Formulation, Any, StepControl]:
+def _usual() -> tuple[Formulation, Integrator, StepControl]:
     """The formulation, the integrator for a tolerance and the control, where none are given."""
     return PostStabilized("both", passes=2), Dopri5(), StepControl()
 
 
-def _check_auto(method: Any, dt: Any, rtol: Any, formulation: Any, integrator: Any) -> float:
+def _check_auto(
+    method: object, dt: Any, rtol: object, formulation: Any, integrator: Integrator
+) -> float:
     """The tolerance of an automatic choice of the method; refuses what contradicts it."""
     if not isinstance(method, str) or method != "auto":
         raise ValueError(
@@ -250,7 +258,11 @@ def _storage(checkpoint: Any, every: Any, store: Any) -> Storage | None:
 
 
 def _completed(
-    run: Run, formulation: Formulation, integrator: Any, storage: Storage | None, state: Any = None
+    run: Run,
+    formulation: Formulation,
+    integrator: Any,
+    storage: Storage | None,
+    state: LoopState | None = None,
 ) -> Result:
     """Follow a run to its end, from its start or from where it was interrupted."""
     try:
@@ -268,7 +280,7 @@ def _completed(
 
 @checked_call
 def resume(
-    path: Any,
+    path: object,
     *,
     system: System | None = None,
     events: Event | Sequence[Event] = (),
@@ -307,7 +319,7 @@ def resume(
     return _completed(run, chosen, stepper, storage, loaded.state)
 
 
-def _reporter(progress: Any) -> Any:
+def _reporter(progress: object) -> Any:
     """The function to report progress to, if any."""
     if progress is True:
         return lambda now: print(now, flush=True)
@@ -417,7 +429,7 @@ def _check_steps(span: float, step: float | None) -> None:
 
 
 def _tolerance(
-    integrator: Any, dt: Any, rtol: Any, atol: Any, control: StepControl | None
+    integrator: Any, dt: Any, rtol: object, atol: object, control: StepControl | None
 ) -> float | None:
     """The relative tolerance of each step's error; None for equal steps."""
     if rtol is None:
@@ -459,7 +471,7 @@ def _tolerance(
     return rtol
 
 
-def _consistent_start(system: System, start: Any) -> Start:
+def _consistent_start(system: System, start: Start | tuple[ArrayLike, ArrayLike]) -> Start:
     """The start, made consistent if it is a pair (q, v); refused if of another system."""
     if not isinstance(start, Start):
         if not (isinstance(start, (tuple, list)) and len(start) == 2):

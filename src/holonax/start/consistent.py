@@ -7,9 +7,9 @@ projected in the mass metric. Chosen coordinates can be held.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +37,9 @@ from .diagnosis import (
     rank_of,
     unique,
 )
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 _ITERATIONS = 100
 # What the others may have of kinetic energy, by that of the given velocities, so that these are
@@ -238,7 +241,9 @@ def check_shapes(system: System, q: Any, v: Any, t: float) -> None:
     n = v.shape[0]
     q, v, t = (jax.ShapeDtypeStruct(np.shape(x), float) for x in (q, v, t))  # pyright: ignore
 
-    def check(name: str, wanted: str, good: Any, fun: Any, *args: Any) -> tuple[int, ...]:
+    def check(
+        name: str, wanted: str, good: Any, fun: Callable[..., PyTree], *args: Any
+    ) -> tuple[int, ...]:
         try:
             got = jax.eval_shape(fun, *args).shape
         except Exception as error:
@@ -271,7 +276,7 @@ def check_shapes(system: System, q: Any, v: Any, t: float) -> None:
     system.constraint_names(all_rows[0])  # refuses too few names or too many
 
 
-def _check_linear(system: System, q: Any, t: float, nv: int) -> None:
+def _check_linear(system: System, q: Array, t: float, nv: int) -> None:
     """Refuse non-holonomic rows that are not linear in the velocities."""
     probe = np.outer(np.arange(3.0), np.cos(np.arange(nv) + 1.0))
     here = evaluated(system, t, np.tile(q, (3, 1)), probe, dense=True)
@@ -316,7 +321,7 @@ def _check_mass(system: System, mass: np.ndarray, nv: int) -> None:
 
 
 def _check_accelerations(
-    system: System, q: Any, v: Any, t: float, a: Any, lam: Any, redundant: bool
+    system: System, q: Array, v: Array, t: float, a: np.ndarray, lam: np.ndarray, redundant: bool
 ) -> None:
     """Refuse a start whose accelerations are not determined, naming what is behind it."""
     rows = int(lam.shape[0])

@@ -7,7 +7,7 @@ described says so, with the remedy.
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -97,7 +97,7 @@ def _size(system: System, q: np.ndarray) -> float:
     return float(np.max(np.abs(q), initial=0.0))
 
 
-def warn(sentences: Any) -> None:
+def warn(sentences: Sequence[str]) -> None:
     """A warning for each sentence that is not empty, at the line of whoever called holonax."""
     for sentence in filter(None, sentences):
         warnings.warn(sentence, StartWarning, stacklevel=_outside())

@@ -60,7 +60,7 @@ def unique(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def picked(names: Sequence[str], mask: Any) -> tuple[str, ...]:
+def picked(names: Sequence[str], mask: np.ndarray) -> tuple[str, ...]:
     """The names where the mask is true, each once."""
     return unique([name for name, chosen in zip(names, mask, strict=True) if chosen])
 

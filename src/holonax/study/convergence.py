@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,11 @@ from ..result.result import Result
 from ..run.simulate import simulate
 from ..start.consistent import Start
 from ..system import System
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from ..integrator.base import Integrator
 
 QUANTITIES = ("q", "v", "lam", "position_drift", "velocity_drift", "energy")
 
@@ -48,7 +53,7 @@ class Convergence:
 
 @checked_call
 def reference_solution(
-    system: System, start: Start, t_end: float, dt: float, save: Any = "end"
+    system: System, start: Start, t_end: float, dt: float, save: object = "end"
 ) -> Result:
     """A run of order 8 with projection, for others to be compared with."""
     method = PostStabilized("both", passes=2)
@@ -63,7 +68,7 @@ def convergence(
     dt: Sequence[float] | np.ndarray,
     *,
     formulation: Formulation,
-    integrator: Any = None,
+    integrator: Integrator | None = None,
     reference: Result | None = None,
 ) -> Convergence:
     """Observed orders of q, v, multipliers, drift and energy of a pair on `system`.
@@ -101,7 +106,7 @@ def convergence(
     return Convergence(steps, errors, orders)
 
 
-def _step_sizes(owner: str, dt: Any) -> np.ndarray:
+def _step_sizes(owner: str, dt: ArrayLike) -> np.ndarray:
     steps = array(owner, "dt", dt, (None,))
     if np.any(steps <= 0):
         raise ValueError(f"{owner}: dt={shown(dt)} must be positive. Give step sizes [s].")

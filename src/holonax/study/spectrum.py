@@ -7,7 +7,8 @@ amplification matrix are two of them.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -25,18 +26,21 @@ from ..start.consistent import check_shapes
 from ..system import FunctionSystem, System
 from ..system.base import Array, check_system
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
 _HISTORY = 16  # steps after which every multistep method has its history
 
 
-def _mass(q: Array, p: Any) -> Array:
+def _mass(q: Array, p: Mapping[str, Array]) -> Array:
     return jnp.ones(2)
 
 
-def _force(q: Array, v: Array, t: Array, p: Any) -> Array:
+def _force(q: Array, v: Array, t: Array, p: Mapping[str, Array]) -> Array:
     return -p["stiffness"] * q - p["damping"] * v
 
 
-def _constraint(q: Array, t: Array, p: Any) -> Array:
+def _constraint(q: Array, t: Array, p: Mapping[str, Array]) -> Array:
     return q[:1] - q[1:]
 
 
@@ -53,7 +57,7 @@ def linear_problem(stiffness: float = 0.0, damping: float = 0.0) -> System:
 
 @eqx.filter_jit
 def _step_matrix(
-    system: System, formulation: Formulation, solver: Any, q: Array, dt: Array
+    system: System, formulation: Formulation, solver: StabilizedSolver, q: Array, dt: Array
 ) -> Array:
     """Derivative of one step at rest, once the method has its history."""
     terms = problem_term(formulation)
@@ -88,7 +92,7 @@ def step_matrix(
     dt: float = 1.0,
     *,
     system: System | None = None,
-    q: Any = None,
+    q: ArrayLike | None = None,
 ) -> np.ndarray:
     """The derivative of one step of the pair at rest in the configuration `q`.
 
@@ -120,7 +124,7 @@ def spectral_radius(
     dt: float = 1.0,
     *,
     system: System | None = None,
-    q: Any = None,
+    q: ArrayLike | None = None,
 ) -> float:
     """The largest modulus of an eigenvalue of `step_matrix`: above 1, perturbations grow.
 

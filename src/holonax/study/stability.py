@@ -11,6 +11,7 @@ companion matrix of the method; its spectral radius is at most 1 where the root 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ from ..system import FunctionSystem, System
 from ..system.base import Array
 
 if TYPE_CHECKING:
+    from ..integrator.adams import History
     from ..integrator.base import Integrator
 
 _CHUNK = 512  # values of z in one call of the compiled program
@@ -63,16 +65,21 @@ def _test_equation() -> System:
     )
 
 
-def _unit_mass(q: Array, p: Any) -> Array:
+def _unit_mass(q: Array, p: Mapping[str, Array]) -> Array:
     return jnp.ones(2)
 
 
-def _test_force(q: Array, v: Array, t: Array, p: Any) -> Array:
+def _test_force(q: Array, v: Array, t: Array, p: Mapping[str, Array]) -> Array:
     return jnp.stack([p["re"] * v[0] - p["im"] * v[1], p["im"] * v[0] + p["re"] * v[1]])
 
 
 def _step(
-    integrator: Integrator, formulation: Formulation, system: System, n: Any, y: Any, state: Any
+    integrator: Integrator,
+    formulation: Formulation,
+    system: System,
+    n: int | Array,
+    y: tuple[Array, Array],
+    state: History | None,
 ) -> tuple[Any, Any]:
     """The unit step from t = n: (y, state) after it."""
     t = jnp.asarray(n, dtype=float)
@@ -94,7 +101,7 @@ def _with_history(
     y = integrator.first_state(context, t, ones, ones)
     state = integrator.init(problem_term(formulation), t, t + 1, y, context)
 
-    def advance(n: Any, now: tuple[Any, Any]) -> Any:
+    def advance(n: Array, now: tuple[Any, Any]) -> Any:
         return jax.tree.map(jnp.asarray, _step(integrator, formulation, system, n, *now))
 
     return jax.lax.fori_loop(0, _HISTORY, advance, jax.tree.map(jnp.asarray, (y, state)))
@@ -105,8 +112,8 @@ def _derivatives(
     integrator: Integrator,
     formulation: Formulation,
     system: System,
-    y: Any,
-    state: Any,
+    y: tuple[Array, Array],
+    state: History | None,
     re: Array,
     im: Array,
 ) -> tuple[Array, Array]:
@@ -146,7 +153,9 @@ def _formulation_for(integrator: Integrator, formulation: Formulation | None) ->
 
 
 @checked_call
-def amplification(integrator: Any, z: Any, *, formulation: Formulation | None = None) -> np.ndarray:
+def amplification(
+    integrator: Integrator, z: Any, *, formulation: Formulation | None = None
+) -> np.ndarray:
     """Companion matrices of one step of `integrator` on y' = z y with step 1.
 
     **Arguments:**
@@ -193,7 +202,7 @@ def _radius(integrator: Integrator, z: np.ndarray, formulation: Formulation | No
 
 @checked_call
 def stability_region(
-    integrator: Any,
+    integrator: Integrator,
     re: tuple[float, float] = (-4.0, 1.0),
     im: tuple[float, float] = (-4.0, 4.0),
     n: int | tuple[int, int] = 101,
@@ -218,7 +227,7 @@ def stability_region(
 
 
 @checked_call
-def real_axis_limit(integrator: Any, *, formulation: Formulation | None = None) -> float:
+def real_axis_limit(integrator: Integrator, *, formulation: Formulation | None = None) -> float:
     """The largest |z| to which `integrator` stays stable along the negative real axis.
 
     Wu, Chiou and Lin 2000, Table 2, call it the stability limit SL: with critically damped

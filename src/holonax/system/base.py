@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import equinox as eqx
 import jax
@@ -34,6 +34,10 @@ from .array_types import (
     Velocity,
 )
 from .reaction_forces import accelerations
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
 
 Metric = Literal["mass", "identity"]
 Rows = Literal["all", "holonomic"]
@@ -110,7 +114,9 @@ class System(eqx.Module):
         """Every physical number by its name."""
         return {}
 
-    def with_parameters(self, changes: Mapping[str, Any] | None = None, **more: Any) -> System:
+    def with_parameters(
+        self, changes: Mapping[str, ArrayLike | Array] | None = None, **more: Any
+    ) -> System:
         """This system with some of its parameters replaced, which may be traced."""
         names = sorted({**(changes or {}), **more})
         if names:
@@ -130,7 +136,7 @@ class System(eqx.Module):
         """This system with all of its joints, those that are released as well."""
         return self
 
-    def rows_of_all(self) -> Any:
+    def rows_of_all(self) -> slice | np.ndarray:
         """Where its constraint rows are among those of `complete()`: all of them, or an array."""
         return slice(None)
 
@@ -318,7 +324,7 @@ class System(eqx.Module):
         stiffness = jax.jacfwd(moved)(jnp.zeros_like(v))
         return measured(self.mass_matrix(q)), measured(damping), measured(stiffness)
 
-    def step_solver(self, level: Any, augment: Any = None) -> Any:
+    def step_solver(self, level: Any, augment: float | None = None) -> Any:
         """The solver of the linear equations of implicit steps with constraints of a level (see
         `step.py`), augmented by rho = `augment` or as it likes; None where nothing is known of
         their structure, and they are solved as one dense matrix."""
@@ -388,7 +394,7 @@ class System(eqx.Module):
 
     # -- for other solvers ---------------------------------------------------------------
 
-    def as_ode(self, *, alpha: float = 0.0, beta: float = 0.0, start: Any = None) -> Any:
+    def as_ode(self, *, alpha: float = 0.0, beta: float = 0.0, start: object = None) -> Any:
         """The equations as y' = f(t, y) with y = (q, v), for SciPy, diffrax and other solvers; see
         `holonax.system.equations.OdeEquations`.
 
@@ -399,7 +405,7 @@ class System(eqx.Module):
 
         return ode_of(self, alpha, beta, start)
 
-    def as_dae(self, index: Literal[1, 2, 3, "GGL"] = 3, *, start: Any = None) -> Any:
+    def as_dae(self, index: Literal[1, 2, 3, "GGL"] = 3, *, start: object = None) -> Any:
         """The equations as 0 = F(t, y, y') with y = (q, v, lam), for SUNDIALS' IDA, scipy-dae and
         other solvers; see `holonax.system.equations.DaeEquations`.
 

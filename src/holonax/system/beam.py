@@ -53,7 +53,7 @@ MOST_TURN = 2.9
 _LEAST_TRACE = 1 + 2 * math.cos(MOST_TURN)
 
 
-def relative_screw(a: Any, b: Any) -> Helicoid:
+def relative_screw(a: Frame, b: Frame) -> Helicoid:
     """The screw that takes the frame `a` to the frame `b`, in the axes of `a`; not a number where
     it turns by more than `MOST_TURN`."""
     back = a.A.T
@@ -90,7 +90,7 @@ class BeamElement(Force):
         """Those of the nodes but the one of reference, seen from it, (order, ...)."""
         return relative_screw(*self.reference(nodes))
 
-    def along(self, screw: Any) -> tuple[list[Any], list[Any]]:
+    def along(self, screw: Sequence[Scalar]) -> tuple[list[Any], list[Any]]:
         """A screw (six components over nodes) at the points of quadrature, and its slope."""
         at = points(self.order)
         return (
@@ -98,11 +98,11 @@ class BeamElement(Force):
             [mixed(at.slopes, x) / self.length for x in screw],
         )
 
-    def weights(self) -> list[Any]:
+    def weights(self) -> list[Scalar]:
         """The length that each point stands for."""
         return [w * self.length for w in points(self.order).weights]
 
-    def strain(self, *nodes: Any) -> Components:
+    def strain(self, *nodes: Frame) -> Components:
         """The six strains of each point."""
         screw = self.screws(nodes)
         u0, phi0 = self.rest
@@ -115,7 +115,7 @@ class BeamElement(Force):
             whole = [*gamma, *kappa]
         return [x[k] - y for k in range(self.order) for x, y in zip(whole, rest, strict=True)]
 
-    def strain_rate(self, *nodes: Any) -> Components:
+    def strain_rate(self, *nodes: Frame) -> Components:
         """Their time derivatives."""
         a, b = self.reference(nodes)
         screw = relative_screw(a, b)
@@ -131,17 +131,17 @@ class BeamElement(Force):
         found = [applied(C, strain[6 * k : 6 * k + 6]) for k, C in enumerate(self.stiffness)]
         return [x for six in found for x in six]
 
-    def elastic_force(self, *nodes: Any) -> Components:
+    def elastic_force(self, *nodes: Frame) -> Components:
         """The section forces of the strains alone."""
         return self.loads(self.strain(*nodes))
 
-    def inner_loads(self, *nodes: Any, **_: Any) -> Components:
+    def inner_loads(self, *nodes: Frame, **_: Any) -> Components:
         return self.elastic_force(*nodes)
 
     def preloaded(self, loads: Components) -> BeamElement:
         return replace(self, preload=loads)
 
-    def section_force(self, *nodes: Any) -> Components:
+    def section_force(self, *nodes: Frame) -> Components:
         """Normal and shear forces, torsional and bending moments of the sections [N, N m]."""
         strain = self.strain(*nodes)
         if self.damping is not None:
@@ -165,7 +165,7 @@ class BeamElement(Force):
         ]
         return Vec3(*six[:3]), Vec3(*six[3:])
 
-    def weighted(self, loads: Components) -> Any:
+    def weighted(self, loads: Components) -> Array:
         """Section forces times the length that they stand for, (6, order, ...)."""
         scaled = [[w * x for x in loads[6 * k :][:6]] for k, w in enumerate(self.weights())]
         return jnp.stack([jnp.stack(x) for x in scaled], axis=1)
@@ -186,21 +186,21 @@ class BeamElement(Force):
         at = REFERENCE[self.order]
         return [*out[:at], total, *out[at:]]
 
-    def wrenches(self, *nodes: Any, t: Array) -> list[tuple[Vec3, Vec3]]:
+    def wrenches(self, *nodes: Frame, t: Array) -> list[tuple[Vec3, Vec3]]:
         found = self.pulled(nodes, self.section_force(*nodes))
         return [(-force, -torque) for force, torque in found]
 
     def stiffness_blocks(self, nodes: Sequence[Any], n: int) -> list[list[Any]] | None:
         return beam_stiffness(n, self, list(nodes)) if self.damping is None else None
 
-    def potential(self, *nodes: Any) -> Any:
+    def potential(self, *nodes: Frame) -> Any:
         strain = self.strain(*nodes)
         pairs = zip(strain, self.loads(strain), strict=True)
         work = [x * y for x, y in pairs]
         return 0.5 * sum(w * sum(work[6 * k : 6 * k + 6]) for k, w in enumerate(self.weights()))
 
 
-def _by_point(x: Any) -> Components:
+def _by_point(x: Array) -> Components:
     """From (6, points, ...) to six for each point."""
     return [x[i, k] for k in range(x.shape[1]) for i in range(6)]
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,9 @@ import numpy as np
 from ..rotation import Vec3
 from ..rotation.quaternion import polynomial
 from .beam_places import LOBATTO
+
+if TYPE_CHECKING:
+    from jax import Array
 
 REFERENCE = {1: 0, 2: 1, 3: 1}  # the node that the others are seen from, by order
 
@@ -72,7 +75,7 @@ def shapes(order: int, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.stack(values, axis=-1), np.stack(slopes, axis=-1)
 
 
-def mixed(weights: np.ndarray, x: Any) -> Any:
+def mixed(weights: np.ndarray, x: Array) -> Any:
     """sum over i of weights[., i] x[i]: from nodes, the first axis, to points."""
     column = (weights.shape[0], *[1] * (x.ndim - 1))
     return sum(weights[:, i].reshape(column) * x[i] for i in range(weights.shape[1]))
@@ -92,22 +95,22 @@ def path_strain(u: Vec3, phi: Vec3, du: Vec3, dphi: Vec3) -> tuple[Vec3, Vec3]:
     return gamma, kappa
 
 
-def stacked_strain(x: Any) -> Any:
+def stacked_strain(x: Array) -> Array:
     """`path_strain` of an array (12, ...): u, phi and their slopes; to (6, ...)."""
     gamma, kappa = path_strain(Vec3(*x[:3]), Vec3(*x[3:6]), Vec3(*x[6:9]), Vec3(*x[9:]))
     return jnp.stack([*gamma, *kappa])
 
 
-def strain_slope(x: Any, load: Any) -> Any:
+def strain_slope(x: Array, load: Array) -> Array:
     """The derivative of load . strain to the screw and its slope, (12, ...)."""
     return jax.vjp(stacked_strain, x)[1](load)[0]
 
 
-def strain_curvature(x: Any, load: Any) -> tuple[Any, Any]:
+def strain_curvature(x: Array, load: Array) -> tuple[Any, Any]:
     """(E, second derivatives of load . strain) at a point: (6, 12, ...) and (12, 12, ...)."""
     unit = jnp.eye(12)
 
-    def along(seed: Any) -> Any:
+    def along(seed: Array) -> Any:
         seed = jnp.broadcast_to(seed.reshape(12, *[1] * (x.ndim - 1)), x.shape)
         change = jax.jvp(stacked_strain, (x,), (seed,))[1]
         return change, jax.jvp(lambda y: strain_slope(y, load), (x,), (seed,))[1]

@@ -31,36 +31,40 @@ from .beam_interpolation import REFERENCE, points, strain_curvature
 if TYPE_CHECKING:
     from jax import Array
 
+    from ..rotation.vectors import Axes3
+    from .beam import BeamElement, Components
+    from .frames import Frame
+
 
 def product(a: Any, b: Any) -> Any:
     """The matrix product over the first two axes."""
     return sum(a[:, k, None] * b[None, k] for k in range(b.shape[0]))
 
 
-def _transposed(a: Any) -> Any:
+def _transposed(a: Array) -> Array:
     return jnp.swapaxes(a, 0, 1)
 
 
-def _skew(v: Array) -> Any:
+def _skew(v: Array) -> Array:
     zero = jnp.zeros_like(v[0])
     rows = ((zero, -v[2], v[1]), (v[2], zero, -v[0]), (-v[1], v[0], zero))
     return jnp.stack([jnp.stack(row) for row in rows])
 
 
-def _outer(a: Any, b: Any) -> Any:
+def _outer(a: Array, b: Array) -> Array:
     return a[:, None] * b[None]
 
 
-def _cross(a: Any, b: Any) -> Any:
+def _cross(a: Array, b: Array) -> Array:
     pairs = ((1, 2), (2, 0), (0, 1))
     return jnp.stack([a[i] * b[j] - a[j] * b[i] for i, j in pairs])
 
 
-def _unit(like: Any) -> Any:
+def _unit(like: Array) -> Array:
     return jnp.eye(3).reshape(3, 3, *[1] * (like.ndim - 1))
 
 
-def _squares(screw: Helicoid) -> tuple[Any, Any]:
+def _squares(screw: Helicoid) -> tuple[Array, Array]:
     """(P, B) with half = -1/2 as matrices (3, 3, ...)."""
     u, phi = jnp.stack([*screw.u]), jnp.stack([*screw.phi])
     x2, along, one = jnp.sum(phi * phi, axis=0), jnp.sum(u * phi, axis=0), _unit(u)
@@ -71,7 +75,7 @@ def _squares(screw: Helicoid) -> tuple[Any, Any]:
     return P, B
 
 
-def _slope_of_P(phi: Any, x: Any, half: float) -> Any:
+def _slope_of_P(phi: Array, x: Array, half: float) -> Array:
     """d(P x)/dphi of P x = x + half phi x x + c phi x (phi x x)."""
     c, slope = half_turn_coefficients(jnp.sum(phi * phi, axis=0))
     turned = _cross(phi, x)
@@ -80,7 +84,7 @@ def _slope_of_P(phi: Any, x: Any, half: float) -> Any:
     return -half * _skew(x) - c * (_skew(turned) + inner) + _outer(twice, 2 * slope * phi)
 
 
-def _slope_of_pulled(screw: Helicoid, n: Any, m: Any, half: float) -> Any:
+def _slope_of_pulled(screw: Helicoid, n: Array, m: Array, half: float) -> Array:
     """The derivative of (P n, P m + B n) to the screw, (6, 6, ...)."""
     u, phi = jnp.stack([*screw.u]), jnp.stack([*screw.phi])
     of_n, change = jax.jvp(lambda x: _slope_of_P(x, n, half), (phi,), (u,))
@@ -88,11 +92,11 @@ def _slope_of_pulled(screw: Helicoid, n: Any, m: Any, half: float) -> Any:
     return _square([[jnp.zeros_like(of_n), of_n], [of_n, of_m + change]])
 
 
-def _square(blocks: Any) -> Any:
+def _square(blocks: list[list[Array]]) -> Array:
     return jnp.concatenate([jnp.concatenate(row, axis=1) for row in blocks])
 
 
-def _hessian(element: Any, screw: Helicoid, loads: Any) -> Any:
+def _hessian(element: BeamElement, screw: Helicoid, loads: Components) -> list[list[Array]]:
     """H: for nodes i, j but that of reference the block (6, 6, n) at [i][j]."""
     if element.order == 1:
         C = element.stiffness[0]
@@ -121,12 +125,12 @@ def _hessian(element: Any, screw: Helicoid, loads: Any) -> Any:
     return total
 
 
-def _outer_diagonal(x: Any) -> Any:
+def _outer_diagonal(x: Array) -> Array:
     return jnp.eye(6)[:, :, None] * x[None]
 
 
 @partial(jax.jit, static_argnums=0)
-def beam_stiffness(n: int, element: Any, nodes: Sequence[Any]) -> list[list[Any]]:
+def beam_stiffness(n: int, element: BeamElement, nodes: Sequence[Frame]) -> list[list[Array]]:
     """The derivatives of what is to be pulled at node i to the increments of node j, (6, 6, n)."""
     a, b = element.reference(nodes)
     screw = element.screws(nodes)
@@ -169,14 +173,14 @@ def beam_stiffness(n: int, element: Any, nodes: Sequence[Any]) -> list[list[Any]
     return K
 
 
-def _pulled(P: Any, n: Any) -> Any:
+def _pulled(P: Array, n: Array) -> Any:
     return sum(P[:, k] * n[k] for k in range(3))
 
 
-def _corner(block: Any) -> Any:
+def _corner(block: Array) -> Array:
     """A block (3, 3, n) for forces by rotations."""
     return jnp.pad(block, ((0, 3), (3, 0), (0, 0)))
 
 
-def _matrix(A: Any) -> Any:
+def _matrix(A: Axes3) -> Array:
     return jnp.stack([jnp.stack([*column]) for column in (A.x, A.y, A.z)], axis=1)

@@ -25,7 +25,7 @@ from .dense import PROXIMAL, dependent_multipliers, is_zero, proximal_scale
 from .elements import Group, Indices, Scatter, take
 
 if TYPE_CHECKING:
-    from .assembly import Weights
+    from .assembly import BodySet, Weights
 
 
 class DenseSchur(eqx.Module):
@@ -170,7 +170,7 @@ class BlockPlan(eqx.Module):
         return parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=-1)
 
     def schur(
-        self, groups: Sequence[Group], blocks: Any, weights: Any, bodies: Any
+        self, groups: Sequence[Group], blocks: Any, weights: Weights, bodies: BodySet
     ) -> tuple[Array, Array]:
         """Diagonal (size, size, joints) and off-diagonal (size, size, edges) blocks of S."""
         dof, size = bodies.dof, self.size

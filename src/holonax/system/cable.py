@@ -34,7 +34,7 @@ class CableElement(Force):
     preload: Scalar | None = None  # added to the tension of what is taut
     order: ClassVar[int] = 1
 
-    def _stretched(self, a: Frame | PlanarFrame, b: Frame | PlanarFrame) -> tuple[Any, Vec3]:
+    def _stretched(self, a: Frame | PlanarFrame, b: Frame | PlanarFrame) -> tuple[Array, Vec3]:
         """(strain, direction from a to b)."""
         d = b.r - a.r
         xp = namespace(d.x)
@@ -45,7 +45,7 @@ class CableElement(Force):
         strain = xp.where(apart, size / self.length - 1, -1.0)
         return strain, d * xp.where(apart, 1 / size, 0.0)
 
-    def tension(self, a: Frame | PlanarFrame, b: Frame | PlanarFrame) -> tuple[Any, Vec3]:
+    def tension(self, a: Frame | PlanarFrame, b: Frame | PlanarFrame) -> tuple[Array, Vec3]:
         """(N, direction from a to b); zero where it is slack."""
         strain, along = self._stretched(a, b)
         load = self.EA * strain
@@ -61,7 +61,7 @@ class CableElement(Force):
     def inner_loads(self, a: Any, b: Any, **_: Any) -> list[Any]:
         return [self.tension(a, b)[0]]
 
-    def preloaded(self, loads: list[Any]) -> CableElement:
+    def preloaded(self, loads: list[Scalar]) -> CableElement:
         return replace(self, preload=loads[0])
 
     def wrenches(
@@ -82,12 +82,12 @@ class CableElement(Force):
         """(the first node, the second one: components of shape (1, ...))."""
         return nodes[0], jax.tree.map(lambda x: namespace(x).stack([x]), nodes[1])
 
-    def strain(self, a: Any, b: Any) -> Components:
+    def strain(self, a: Frame, b: Frame) -> Components:
         """The extension, and zeros."""
         strain, _ = self._stretched(a, b)
         return [strain, *[0.0 * strain] * 5]
 
-    def section_force(self, a: Any, b: Any) -> Components:
+    def section_force(self, a: Frame, b: Frame) -> Components:
         """The tension, and zeros."""
         load, _ = self.tension(a, b)
         return [load, *[0.0 * load] * 5]

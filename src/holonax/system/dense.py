@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +13,9 @@ from ..linalg import cholesky, cholesky_solve, lu, lu_solve
 from .array_types import Force, Multipliers, PerRow, Velocity
 from .base import Array, ConstraintFactor
 from .step import StepPoint, StepSolver, StepWeights
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 # A solution whose residual is larger than this, relative to its terms, is refused.
 REJECTED = 1e-7
@@ -162,7 +165,7 @@ class FunctionSolver(StepSolver):
     def slopes(self, at: StepPoint, weights: StepWeights) -> DenseSlopes:
         return self._slopes(at, weights)
 
-    def factor(self, slopes: DenseSlopes, weights: StepWeights) -> Any:
+    def factor(self, slopes: DenseSlopes, weights: StepWeights) -> PyTree:
         K, B, C, D = optimization_barrier(slopes.blocks(weights).parts())
         pull, own = 0.0, K
         if self._augment is not None:
@@ -175,8 +178,14 @@ class FunctionSolver(StepSolver):
         return (own, B, C), pull, motion, spread, schur
 
     def solve(
-        self, factor: Any, motion: Any, constraints: Any, positions: Any, *, checked: bool = True
-    ) -> Any:
+        self,
+        factor: PyTree,
+        motion: Array,
+        constraints: Array,
+        positions: Array | None,
+        *,
+        checked: bool = True,
+    ) -> tuple[Array, Array, Array | None]:
         (K, B, C), pull, own, spread, schur = factor
         if not C.shape[0]:
             return lu_solve(own, motion), constraints, positions
@@ -226,7 +235,7 @@ def dependent_multipliers(
     return fori_loop(0, PASSES, once, jnp.zeros_like(residual))
 
 
-def smallest_multipliers(jacobian: Any, lam: Any) -> np.ndarray:
+def smallest_multipliers(jacobian: np.ndarray, lam: np.ndarray) -> np.ndarray:
     """The multipliers of least norm that exert the same forces G^T lam, on the host; for one state
     or, with a leading axis, for many."""
     if jacobian.ndim == 2:

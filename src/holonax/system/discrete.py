@@ -14,7 +14,7 @@ Bauchau 1998). Since E is taken at the middle, the rest is of third order in d.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,10 @@ from .beam import BeamElement
 from .elements import Group, components, take
 from .frames import PlanarFrame
 from .mechanism import Mechanism
+
+if TYPE_CHECKING:
+    from ..rotation.vectors import Scalar
+    from .frames import AnyFrame, Frame
 
 # Displacements shorter than this part of the mechanism's size have no third order worth a
 # correction; the rounding of one would be divided by them.
@@ -95,7 +99,7 @@ def beam_force(system: System, q: Array, loads: Strains) -> Array:
     return total.ravel()
 
 
-def _pulled(group: Group, frames: Sequence[Any], load: Array) -> list[list[Any]]:
+def _pulled(group: Group, frames: Sequence[AnyFrame], load: Array) -> list[list[Scalar]]:
     """E^T s of beam elements for each of their nodes."""
     return [[*force, *torque] for force, torque in group.element.pulled(frames, list(load))]
 
@@ -167,17 +171,19 @@ def _beams(system: Mechanism) -> list[Group]:
     return [x for x in system.bodies.forces if isinstance(x.element, BeamElement)]
 
 
-def _energy(group: Group, frames: Sequence[Any]) -> Any:
+def _energy(group: Group, frames: Sequence[Frame | PlanarFrame]) -> Scalar:
     return components(group.element.potential(*frames), group.n)[0]
 
 
-def _strained(group: Group, frames: Sequence[Any]) -> list[Any]:
+def _strained(group: Group, frames: Sequence[Frame | PlanarFrame]) -> list[Scalar]:
     """The strains times the lengths that they stand for."""
     weights = group.element.weights()
     return [weights[k // 6] * x for k, x in enumerate(group.element.strain(*frames))]
 
 
-def _missed(value: Any, frames: Sequence[Any], ends: Sequence[Any], load: Sequence[Any]) -> Any:
+def _missed(
+    value: Any, frames: Sequence[AnyFrame], ends: Sequence[Any], load: Sequence[Any]
+) -> Array:
     """load . (e_1 - e_0 - E d) of each element; `frames` are those of the middle, moving by d."""
     poses, rates = [x.pose for x in frames], [x.pose_rate for x in frames]
 
@@ -200,7 +206,7 @@ def _local_momentum(system: Mechanism, path: Path) -> tuple[Array, Array]:
 
 def _corrected(
     group: Group, nodes: Any, off: Any, momentum: Array, path: Path, size: Array
-) -> list[list[Any]]:
+) -> list[list[Scalar]]:
     """Local loads plus off M d / (d . M d), of each element's nodes."""
     dof = momentum.shape[0]
     d = path.d.reshape(dof, -1)

@@ -8,7 +8,7 @@ frames. So a joint is one residual function, and G, gamma and every other deriva
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,9 @@ from ..linalg import derivative, linearized
 
 if TYPE_CHECKING:
     from jax import Array
+    from jaxtyping import PyTree
 
-    from .frames import Frame, PlanarFrame
+    from .frames import AnyFrame, Frame, PlanarFrame, Wrench
 
 FEW = 32  # groups of at most this many elements are differentiated with compact programs
 
@@ -48,7 +49,7 @@ class Indices(tuple):
         return first if all(x == first + i for i, x in enumerate(self)) else None
 
 
-def take(x: Any, table: Indices) -> Any:
+def take(x: PyTree, table: Indices) -> PyTree:
     """Entries `table` of each leaf's last axis: a slice where consecutive, else a gather."""
     first = table.run()
     n = len(table)
@@ -95,7 +96,7 @@ class Scatter(eqx.Module):
         )
         return Scatter(count, None, tuple(layers), tuple(busy), place)
 
-    def __call__(self, values: Any) -> Any:
+    def __call__(self, values: Any) -> PyTree:
         """Sums over the last axis."""
         size = values.shape[-1]
         batch = [(0, 0)] * (values.ndim - 1)
@@ -127,7 +128,7 @@ class Constraint(Element):
     """A holonomic constraint between bodies, from one residual function of their frames."""
 
     @abc.abstractmethod
-    def residual(self, *frames: Any, **time: Any) -> Any:
+    def residual(self, *frames: AnyFrame, **time: Any) -> PyTree:
         """residual(*frames, t=): what vanishes, as a tuple of scalars or vectors (SI units)."""
 
     @property
@@ -140,7 +141,7 @@ class RateConstraint(Element):
     """A non-holonomic constraint, from one function linear in the bodies' velocities."""
 
     @abc.abstractmethod
-    def rate(self, *frames: Any, **time: Any) -> Any:
+    def rate(self, *frames: AnyFrame, **time: Any) -> PyTree:
         """rate(*frames, t=): what vanishes, as a tuple of scalars or vectors (SI units)."""
 
 
@@ -148,29 +149,29 @@ class Force(Element):
     """A force element: the wrenches it applies to the bodies it touches."""
 
     @abc.abstractmethod
-    def wrenches(self, *frames: Any, **time: Any) -> Sequence[tuple[Any, Any]]:
+    def wrenches(self, *frames: AnyFrame, **time: Any) -> Sequence[Wrench]:
         """wrenches(*frames, t=): for each body (force in world axes, torque in body axes)."""
 
-    def potential(self, *frames: Any, **_: Any) -> float:
+    def potential(self, *frames: AnyFrame, **_: Any) -> float:
         """potential(*frames): the energy stored in the element [J]; zero unless it declares one."""
         return 0.0
 
-    def stiffness_blocks(self, nodes: Sequence[Any], n: int) -> list[list[Any]] | None:
+    def stiffness_blocks(self, nodes: Sequence[AnyFrame], n: int) -> list[list[Any]] | None:
         """The derivatives of minus the wrench on node i to the increments of node j, (dof, dof, n),
         of elements that know them and that do not depend on velocities; else None."""
         return None
 
-    def inner_loads(self, *frames: Any, **_: Any) -> list[Any] | None:
+    def inner_loads(self, *frames: AnyFrame, **_: Any) -> list[Any] | None:
         """inner_loads(*frames, t=): the forces within a deformed element, at rest: of a spring, a
         cable, a beam's sections; None for others."""
         return None
 
-    def preloaded(self, loads: list[Any]) -> Force:
+    def preloaded(self, loads: list[Array]) -> Force:
         """The element with these constants added to its `inner_loads`; without such, itself."""
         return self
 
 
-def components(value: Any, n: int) -> list[Any]:
+def components(value: PyTree, n: int) -> list[Array]:
     """The scalar components of a residual, each broadcast over the `n` elements of its group."""
     return [jnp.broadcast_to(leaf, (n,)) for leaf in jax.tree.leaves(value)]
 
@@ -203,7 +204,7 @@ class Group(eqx.Module):
         nodes = tuple(Indices.of(table[i] for i in kept) for table in self.nodes)
         return Group(element, nodes, tuple(self.names[i] for i in kept), self.rows)
 
-    def frames(self, frames: Any) -> list[Any]:
+    def frames(self, frames: Frame | PlanarFrame) -> list[AnyFrame]:
         """The frames of each node, gathered from those of all bodies."""
         return [take(frames, table) for table in self.nodes]
 
@@ -215,24 +216,26 @@ class Group(eqx.Module):
         """Whether the group constrains positions."""
         return isinstance(self.element, Constraint)
 
-    def residual(self, frames: Sequence[Frame | PlanarFrame], t: Array) -> list[Any]:
+    def residual(self, frames: Sequence[Frame | PlanarFrame], t: Array) -> list[Array]:
         """g of each element, a list over rows."""
         return self._value(frames, t)
 
-    def rate(self, frames: Sequence[Frame | PlanarFrame], t: Array) -> list[Any]:
+    def rate(self, frames: Sequence[Frame | PlanarFrame], t: Array) -> list[Array]:
         """G v + g_t, or A v + b, of each element."""
         if not self.is_holonomic:
             return self._value(frames, t)
         return self._derivative(self._value, frames, t)
 
-    def gamma(self, frames: Sequence[Frame | PlanarFrame], t: Array) -> list[Any]:
+    def gamma(self, frames: Sequence[Frame | PlanarFrame], t: Array) -> list[Array]:
         """The part of -d/dt(rate) that has no acceleration in it."""
         return [-x for x in self._derivative(self.rate, frames, t)]
 
-    def _derivative(self, fun: Any, frames: Sequence[Frame | PlanarFrame], t: Array) -> list[Array]:
+    def _derivative(
+        self, fun: Callable[..., PyTree], frames: Sequence[Frame | PlanarFrame], t: Array
+    ) -> list[Array]:
         """d/dt of `fun` along the motion at constant velocity coordinates."""
 
-        def at(poses: Any, time: Array) -> list[Any]:
+        def at(poses: PyTree, time: Array) -> list[Array]:
             moved = [frame.with_pose(pose) for frame, pose in zip(frames, poses, strict=True)]
             return fun(moved, time)
 
@@ -248,24 +251,24 @@ class Group(eqx.Module):
         kind = [self.is_holonomic]
         return [self._blocks(value, frames, kind, [k])[0][0] for k in range(len(frames))]
 
-    def rate_by_pose(self, frames: Sequence[Any], t: Array) -> list[Any]:
+    def rate_by_pose(self, frames: Sequence[AnyFrame], t: Array) -> list[Array]:
         """The derivative of `rate` to the poses of each node, (rows, dof, elements)."""
         value = lambda moved: jnp.stack(self.rate(moved, t))  # noqa: E731
         return self._blocks(value, frames, [True])[0]
 
     def acceleration_by_motion(
-        self, frames: Sequence[Any], accelerations: Sequence[Any], t: Array
+        self, frames: Sequence[AnyFrame], accelerations: Sequence[PyTree], t: Array
     ) -> tuple[list[Any], list[Any]]:
         """The derivatives of d/dt(rate), G a - gamma, to the poses and to the velocities of each
         node, (rows, dof, elements); `accelerations` are those of the coordinates (v, w) of the
         nodes."""
         t = jnp.asarray(t, dtype=float)
 
-        def rate(poses: Any, rates: Any, time: Any) -> list[Any]:
+        def rate(poses: Any, rates: Any, time: Any) -> list[Array]:
             moved = zip(frames, poses, rates, strict=True)
             return self.rate([frame.with_pose(x).with_velocity(v) for frame, x, v in moved], time)
 
-        def value(moved: Sequence[Any]) -> Any:
+        def value(moved: Sequence[PyTree]) -> PyTree:
             at = [frame.pose for frame in moved], [frame.rates for frame in moved], t
             along = [frame.pose_rate for frame in moved], list(accelerations), jnp.ones_like(t)
             return jnp.stack(derivative(rate, at, along))
@@ -275,12 +278,12 @@ class Group(eqx.Module):
 
     def _blocks(
         self,
-        fun: Any,
-        frames: Sequence[Any],
+        fun: Callable[..., PyTree],
+        frames: Sequence[Frame | PlanarFrame],
         kinds: Sequence[bool],
         nodes: Sequence[int] | None = None,
         first: int = 0,
-    ) -> list[list[Any]]:
+    ) -> list[list[Array]]:
         """The derivatives of fun(frames), of shape (..., elements), to the increments of `nodes`
         (all of them if None), from the increment `first` on, (..., dof - first, elements): a list
         over these nodes for each kind, of poses where it is true, else of velocities."""
@@ -289,14 +292,14 @@ class Group(eqx.Module):
             return [[self._columns(fun, frames, k, x, first) for k in nodes] for x in kinds]
         own = [frames[k] for k in nodes]
 
-        def at(parts: Any) -> Any:
+        def at(parts: PyTree) -> PyTree:
             moved = list(frames)
             for pose, values in zip(kinds, parts, strict=True):
                 for k, x in zip(nodes, values, strict=True):
                     moved[k] = moved[k].with_pose(x) if pose else moved[k].with_velocity(x)
             return fun(moved)
 
-        def column(seed: Any) -> Any:
+        def column(seed: Array) -> PyTree:
             changes = []
             for pose, seeds in zip(kinds, seed, strict=True):
                 moving = [f.moving(x) for f, x in zip(own, seeds, strict=True)]
@@ -313,7 +316,12 @@ class Group(eqx.Module):
         return [[columns[..., i, k, :, :] for k in range(len(own))] for i in range(len(kinds))]
 
     def _columns(
-        self, fun: Any, frames: Sequence[Frame | PlanarFrame], node: int, pose: bool, first: int
+        self,
+        fun: Callable[..., PyTree],
+        frames: Sequence[Frame | PlanarFrame],
+        node: int,
+        pose: bool,
+        first: int,
     ) -> Array:
         """The derivative of fun(frames), of shape (..., elements), to the increments of one node's
         pose or velocity, from the increment `first` on: (..., dof - first, elements).
@@ -326,7 +334,7 @@ class Group(eqx.Module):
         seeds = frame.increments() if pose else frame.velocity_increments()
         for active, tangent, rebuild in seeds[first:]:
 
-            def at(c: Any, rebuild: Any = rebuild) -> Any:
+            def at(c: PyTree, rebuild: Any = rebuild) -> PyTree:
                 return fun([*frames[:node], rebuild(c), *frames[node + 1 :]])
 
             columns.append(jax.jvp(at, (active,), (tangent,))[1])
@@ -334,7 +342,7 @@ class Group(eqx.Module):
 
     def forces(
         self, frames: Sequence[Frame | PlanarFrame], t: Array, lam: Sequence[Array]
-    ) -> list[list[Any]]:
+    ) -> list[list[Array]]:
         """What the elements add to the left side of M a + ... = 0, for each node its components:
         J^T lam of constraints with multipliers `lam` (a list over rows), minus the wrenches of
         forces."""
@@ -344,8 +352,8 @@ class Group(eqx.Module):
 
     def _forces(
         self, frames: Sequence[Frame | PlanarFrame], t: Array, lam: Sequence[Array]
-    ) -> list[list[Any]]:
-        def power(moving: Sequence[Any]) -> Any:
+    ) -> list[list[Array]]:
+        def power(moving: Sequence[PyTree]) -> PyTree:
             moved = [
                 frame.with_pose(x) if self.is_holonomic else frame.with_velocity(x)
                 for frame, x in zip(frames, moving, strict=True)
@@ -360,7 +368,7 @@ class Group(eqx.Module):
 
     def force_derivatives(
         self,
-        frames: Sequence[Any],
+        frames: Sequence[AnyFrame],
         t: Array,
         lam: Sequence[Array],
         coupled: Sequence[tuple[int, int]],
@@ -380,7 +388,7 @@ class Group(eqx.Module):
         for j in range(len(frames)):
             rows = [j, *(i for i, k in coupled if k == j)]
 
-            def stacked(moved: Sequence[PlanarFrame], rows: list[int] = rows) -> Any:
+            def stacked(moved: Sequence[PlanarFrame], rows: list[int] = rows) -> PyTree:
                 local = self.forces(moved, t, lam)
                 parts = [components(local[i][first:], self.n) for i in rows]
                 return jnp.stack([jnp.stack(x) for x in parts])
@@ -390,7 +398,9 @@ class Group(eqx.Module):
                 out.update({(i, j): block[k] for k, i in enumerate(rows)})
         return found[0], found[1] if len(found) == 2 else None
 
-    def wrenches(self, frames: Sequence[Frame | PlanarFrame], t: float | Array) -> list[list[Any]]:
+    def wrenches(
+        self, frames: Sequence[Frame | PlanarFrame], t: float | Array
+    ) -> list[list[Array]]:
         """Generalized forces of a force group: for each node its components over the elements."""
         return _wrenches(self.n, self.element, list(frames), t)
 
@@ -430,7 +440,7 @@ def group_rows(element: Element, frame: type, nodes: int) -> int:
     frames = [frame.ground() for _ in range(nodes)]
     group_of_one = jax.tree.map(lambda x: as_array(x)[None], element)
 
-    def value(element: Any, frames: Sequence[Frame | PlanarFrame]) -> Any:
+    def value(element: Any, frames: Sequence[Frame | PlanarFrame]) -> PyTree:
         fun = element.residual if isinstance(element, Constraint) else element.rate
         return fun(*frames, t=jnp.zeros(()))
 

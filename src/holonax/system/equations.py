@@ -8,7 +8,7 @@ DAE:  y = (q, v, lam),  0 = F(t, y, y'):  q' - N(q) v,  M v' - f + G^T lam, and
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import equinox as eqx
 import jax
@@ -19,6 +19,9 @@ from .._arguments import choice
 from .._numbers import parameter
 from ..compiler import native
 from .base import Array, System
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 Index = Literal[1, 2, 3, "GGL"]
 
@@ -42,12 +45,12 @@ class OdeEquations(eqx.Module):
         """The state at a start."""
         return np.concatenate([np.asarray(start.q), np.asarray(start.v)])
 
-    def states(self, y: Any) -> tuple[Any, Any]:
+    def states(self, y: Array) -> tuple[Array, Array]:
         """(q, v) from states along the last axis; SciPy's ``solution.y`` has them along the first,
         so give its transpose."""
         return y[..., : self.nq], y[..., self.nq :]
 
-    def vector_field(self, t: Array, y: Any, args: Any = None) -> Array:
+    def vector_field(self, t: Array, y: Array, args: Any = None) -> Array:
         """y' at (t, y); may be traced."""
         system = self.system
         q, v = y[: self.nq], y[self.nq :]
@@ -59,11 +62,11 @@ class OdeEquations(eqx.Module):
         a, _ = here.accelerations(v, system.gamma(here.q, v, t) - feedback)
         return jnp.concatenate([system.qdot(q, v), a])
 
-    def __call__(self, t: Array, y: Any) -> np.ndarray:
+    def __call__(self, t: Array, y: ArrayLike) -> np.ndarray:
         """y' at (t, y), as an array of NumPy."""
         return _rates(self, np.float64(t), np.asarray(y, dtype=float))
 
-    def jacobian(self, t: Array, y: Any) -> np.ndarray:
+    def jacobian(self, t: Array, y: ArrayLike) -> np.ndarray:
         """The derivative of y' with respect to y, for ``solve_ivp(..., jac=ode.jacobian)``."""
         return _slopes(self, np.float64(t), np.asarray(y, dtype=float))
 
@@ -100,7 +103,7 @@ class DaeEquations(eqx.Module):
             out[self.algebraic] = 1e6
         return out
 
-    def states(self, y: Any) -> tuple[Any, Any, Any]:
+    def states(self, y: Array) -> tuple[Array, Array, Array]:
         """(q, v, lam) from states along the last axis."""
         ends = (self.nq, self.nq + self.nv, self.nq + self.nv + self.rows)
         return y[..., : ends[0]], y[..., ends[0] : ends[1]], y[..., ends[1] : ends[2]]
@@ -113,7 +116,7 @@ class DaeEquations(eqx.Module):
         y = np.concatenate([q, v, lam, rest])
         return y, np.concatenate([rate, a, np.zeros(lam.size + rest.size)])
 
-    def residual(self, t: Array, y: Any, yp: Any) -> Array:
+    def residual(self, t: Array, y: Array, yp: Array) -> Array:
         """F(t, y, y'); may be traced."""
         system = self.system
         q, v, lam = self.states(y)
@@ -137,18 +140,18 @@ class DaeEquations(eqx.Module):
             parts += [system.constraint_rate(q, v, t), system.constraint(q, t)]
         return jnp.concatenate(parts)
 
-    def __call__(self, t: Array, y: Any, yp: Any) -> np.ndarray:
+    def __call__(self, t: Array, y: ArrayLike, yp: ArrayLike) -> np.ndarray:
         """F(t, y, y'), as an array of NumPy."""
         given = np.float64(t), np.asarray(y, dtype=float), np.asarray(yp, dtype=float)
         return _residual(self, *given)
 
-    def jacobian(self, t: Array, y: Any, yp: Any, c: float = 0.0) -> np.ndarray:
+    def jacobian(self, t: Array, y: ArrayLike, yp: ArrayLike, c: float = 0.0) -> np.ndarray:
         """dF/dy + c dF/dy', the matrix of an implicit step."""
         given = np.float64(t), np.asarray(y, dtype=float), np.asarray(yp, dtype=float)
         return _matrix(self, *given, np.float64(c))
 
 
-def ode_of(system: System, alpha: Any, beta: Any, start: Any) -> OdeEquations:
+def ode_of(system: System, alpha: Any, beta: Any, start: object) -> OdeEquations:
     """See `System.as_ode`."""
     gain = lambda name, x: parameter(  # noqa: E731
         "as_ode", name, x, good=lambda x: x >= 0, wanted="a finite number, zero or more"
@@ -157,7 +160,7 @@ def ode_of(system: System, alpha: Any, beta: Any, start: Any) -> OdeEquations:
     return OdeEquations(system, gain("alpha", alpha), gain("beta", beta), nq, nv)
 
 
-def dae_of(system: System, index: Any, start: Any) -> DaeEquations:
+def dae_of(system: System, index: Any, start: object) -> DaeEquations:
     """See `System.as_dae`."""
     index = choice("as_dae", "index", index, (1, 2, 3, "GGL"))
     nq, nv = _sizes("as_dae", system, start)
@@ -187,12 +190,12 @@ def _sizes(owner: str, system: System, start: Any) -> tuple[int, int]:
 
 
 @native
-def _rates(ode: OdeEquations, t: Array, y: Any) -> Any:
+def _rates(ode: OdeEquations, t: Array, y: Array) -> Any:
     return ode.vector_field(t, y)
 
 
 @native
-def _slopes(ode: OdeEquations, t: Array, y: Any) -> Any:
+def _slopes(ode: OdeEquations, t: Array, y: Array) -> np.ndarray:
     return jax.jacfwd(lambda x: ode.vector_field(t, x))(y)
 
 
@@ -203,10 +206,10 @@ def _consistent(system: System, t: Array, q: Array, v: Array) -> Any:
 
 
 @native
-def _residual(dae: DaeEquations, t: Array, y: Any, yp: Any) -> Any:
+def _residual(dae: DaeEquations, t: Array, y: Array, yp: Array) -> Any:
     return dae.residual(t, y, yp)
 
 
 @native
-def _matrix(dae: DaeEquations, t: Array, y: Any, yp: Any, c: Any) -> Any:
+def _matrix(dae: DaeEquations, t: Array, y: Array, yp: Array, c: Array) -> np.ndarray:
     return jax.jacfwd(lambda d: dae.residual(t, y + d, yp + c * d))(jnp.zeros_like(y))

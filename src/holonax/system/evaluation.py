@@ -80,7 +80,13 @@ def _several(
 
 
 def evaluated(
-    system: System, t: Any, q: Any, v: Any, *, step: Any = None, dense: bool | None = None
+    system: System,
+    t: object,
+    q: Any,
+    v: Any,
+    *,
+    step: np.ndarray | None = None,
+    dense: bool | None = None,
 ) -> Evaluation:
     """The system at a state, or at many: times (n,), configurations (n, nq), velocities (n, nv).
 

@@ -8,7 +8,7 @@ compiled program. Parameters are given with each call, and may be traced.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
@@ -121,7 +121,7 @@ class _Evaluation:
             raise unknown_name(self.text, node, [*self.known, *CONSTANTS])
         return self.known[node.path]
 
-    def _operated(self, node: Operation) -> Any:
+    def _operated(self, node: Operation) -> float | Array:
         values = [self.value(x) for x in node.operands]
         if node.sign in _LOGIC:
             host, traced = _LOGIC[node.sign]
@@ -132,7 +132,9 @@ class _Evaluation:
             return self._called(_power, node, *values)
         return self._called(_OPERATIONS[node.sign], node, *values)
 
-    def _called(self, function: Callable[..., Any], node: Part, *values: Any) -> Any:
+    def _called(
+        self, function: Callable[..., Any], node: Part, *values: float | np.ndarray | Array
+    ) -> float | Array:
         """The function's value; on the host one that is a finite number, or a message."""
         if not self.host:
             return function(*values)
@@ -161,7 +163,7 @@ class _Evaluation:
         return _FUNCTIONS["where"][not self.host](*chosen)
 
 
-def _power(x: Array, y: Any) -> Array:
+def _power(x: Array, y: float | Array) -> Array:
     """x**y; by multiplication where y is a whole number, which has derivatives at zero."""
     whole = isinstance(y, float) and y.is_integer() and abs(y) < 100
     if isinstance(x, float) and isinstance(y, float):
@@ -169,7 +171,7 @@ def _power(x: Array, y: Any) -> Array:
     return x ** int(y) if whole else x**y
 
 
-def _smooth(x: Any, first: Any, last: Any) -> Any:
+def _smooth(x: float | Array, first: float | Array, last: float | Array) -> float | Array:
     """0 below `first`, 1 above `last`, between them a polynomial with two derivatives."""
     s = (x - first) / (last - first)
     s = min(max(s, 0.0), 1.0) if isinstance(s, float) else jnp.clip(s, 0.0, 1.0)
@@ -243,7 +245,7 @@ class Expression(Signal):
                 found.setdefault("t", Name(node.at, node.end, None, "t"))
         return {path: node for path, node in found.items() if path not in CONSTANTS}
 
-    def check(self, known: Any, parameters: Any = ()) -> None:
+    def check(self, known: Iterable[str], parameters: Iterable[str] = ()) -> None:
         """Refuse names that are neither quantities nor parameters, and tables that are none."""
         for path, node in self.names.items():
             if path not in known and path not in parameters:
@@ -329,7 +331,7 @@ class FrameExpression(Signal):
         for parameters in values[count + 1 :]:
             known |= parameters
 
-        def one(part: Any) -> Any:
+        def one(part: float | str) -> float | Array:
             return Expression(part).evaluated(known) if isinstance(part, str) else part
 
         return [one(x) for x in self.parts] if isinstance(self.parts, tuple) else one(self.parts)
@@ -378,7 +380,7 @@ def number(text: str, known: Mapping[str, float]) -> float:
     return float(_Evaluation(text, known, True)._called(float, parsed(text), _top(text, known)))
 
 
-def _top(text: str, known: Mapping[str, float]) -> Any:
+def _top(text: str, known: Mapping[str, float]) -> float:
     return _Evaluation(text, known, True).value(parsed(text))
 
 

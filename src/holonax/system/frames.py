@@ -24,10 +24,11 @@ from ..rotation.quaternion import (
     rotation_vector_between,
     rotation_vector_rate,
 )
-from ..rotation.vectors import Scalar
+from ..rotation.vectors import Scalar, Vector
 
 if TYPE_CHECKING:
     from jax import Array
+    from jaxtyping import PyTree
 
 Active = tuple[Any, Any, Callable[[Any], Any]]  # components that move, their rates, rebuild
 
@@ -83,11 +84,11 @@ class Frame:
         """(v, w)."""
         return self.v, self.w
 
-    def with_velocity(self, rates: Any) -> Frame:
+    def with_velocity(self, rates: tuple[Vec3, Vec3]) -> Frame:
         """This frame with another (v, w)."""
         return replace(self, v=rates[0], w=rates[1])
 
-    def with_pose(self, pose: Any) -> Frame:
+    def with_pose(self, pose: tuple[Vec3, Axes3]) -> Frame:
         """This frame at another (r, A)."""
         return replace(self, r=pose[0], A=pose[1])
 
@@ -97,11 +98,11 @@ class Frame:
         return self.r, self.A
 
     @property
-    def pose_rate(self) -> Any:
+    def pose_rate(self) -> tuple[Vec3, Axes3]:
         """The time derivative of `pose`."""
         return self.v, self.A.spun(self.w)
 
-    def pulled(self, slope: Any) -> list[Array]:
+    def pulled(self, slope: tuple[Vec3, Axes3]) -> list[Array]:
         """The derivatives along the six increments of what has the derivative `slope` to `pose`."""
         r, A = slope
         turns = ((A.y, self.A.z, A.z, self.A.y), (A.z, self.A.x, A.x, self.A.z))
@@ -114,14 +115,14 @@ class Frame:
         for name in ("x", "y", "z"):
             component = getattr(self.r, name)
 
-            def rebuild(c: Any, name: str = name) -> Frame:
+            def rebuild(c: PyTree, name: str = name) -> Frame:
                 return replace(self, r=replace(self.r, **{name: c}))
 
             out.append((component, jnp.ones_like(component), rebuild))
         for first, second in (("y", "z"), ("z", "x"), ("x", "y")):
             a, b = getattr(self.A, first), getattr(self.A, second)
 
-            def turn(c: Any, first: str = first, second: str = second) -> Frame:
+            def turn(c: PyTree, first: str = first, second: str = second) -> Frame:
                 return replace(self, A=replace(self.A, **{first: c[0], second: c[1]}))
 
             out.append(((a, b), (b, -a), turn))
@@ -179,7 +180,7 @@ class Frame:
         return jnp.stack([q[0] - p[0], q[1] - p[1], q[2] - p[2], *turn])
 
     @staticmethod
-    def increment_rate(d: Any, rate: Array) -> Any:
+    def increment_rate(d: np.ndarray | Array, rate: Array) -> Any:
         """Rows of the velocity of q ⊞ d when d changes at `rate`: tangent map of the rotations."""
         w = rotation_vector_rate(Vec3(d[3], d[4], d[5]), Vec3(rate[3], rate[4], rate[5]))
         return jnp.stack([rate[0], rate[1], rate[2], *w])
@@ -242,11 +243,11 @@ class PlanarFrame:
         """(v, w)."""
         return self.v, self.w
 
-    def with_velocity(self, rates: Any) -> PlanarFrame:
+    def with_velocity(self, rates: tuple[Vec2, Scalar]) -> PlanarFrame:
         """This frame with another (v, w)."""
         return replace(self, v=rates[0], w=rates[1])
 
-    def with_pose(self, pose: Any) -> PlanarFrame:
+    def with_pose(self, pose: tuple[Vec2, Scalar, Axes2]) -> PlanarFrame:
         """This frame at another (r, angle, A)."""
         return replace(self, r=pose[0], angle=pose[1], A=pose[2])
 
@@ -256,11 +257,11 @@ class PlanarFrame:
         return self.r, self.angle, self.A
 
     @property
-    def pose_rate(self) -> Any:
+    def pose_rate(self) -> tuple[Vec2, Scalar, Axes2]:
         """The time derivative of `pose`."""
         return self.v, self.w, self.A.spun(self.w)
 
-    def pulled(self, slope: Any) -> list[Array]:
+    def pulled(self, slope: tuple[Vec2, Scalar, Axes2]) -> list[Array]:
         """The derivatives along the three increments of what has the derivative `slope` to
         `pose`."""
         r, angle, A = slope
@@ -272,7 +273,7 @@ class PlanarFrame:
         for name in ("x", "y"):
             component = getattr(self.r, name)
 
-            def rebuild(c: Any, name: str = name) -> PlanarFrame:
+            def rebuild(c: PyTree, name: str = name) -> PlanarFrame:
                 return replace(self, r=replace(self.r, **{name: c}))
 
             out.append((component, jnp.ones_like(component), rebuild))
@@ -338,14 +339,21 @@ class PlanarFrame:
         return q
 
 
-def at_origins(frames: Sequence[Frame | PlanarFrame], origins: Any) -> list[Any]:
+# What is written once for the plane and for space, where the checker of types cannot know which.
+AnyFrame = Any  # a PlanarFrame or a Frame
+Wrench = tuple[Vector, Any]  # on a body: force in world axes, torque in body axes (or a number)
+
+
+def at_origins(
+    frames: Sequence[Frame | PlanarFrame], origins: Sequence[Vector] | None
+) -> list[AnyFrame]:
     """Frames at the origins of the bodies' coordinates, given from their centres of mass."""
     if origins is None:
         return list(frames)
     return [frame.at(origin) for frame, origin in zip(frames, origins, strict=True)]
 
 
-def as_plain(value: Any) -> Array:
+def as_plain(value: object) -> Array:
     """What a user's function returned, a number or a vector of any sort, as an array."""
     if isinstance(value, Vec2 | Vec3):
         return value.array()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -35,8 +35,11 @@ from .signals import signals_in
 from .step import Level, StepPoint, StepWeights
 from .time_dependence import depends
 
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
-def _check_callable(name: str, fun: Any, arguments: str) -> None:
+
+def _check_callable(name: str, fun: object, arguments: str) -> None:
     if not callable(fun):
         raise TypeError(
             f"FunctionSystem: {name} is {type(fun).__name__}, not a function. "
@@ -96,7 +99,7 @@ class FunctionSystem(System):
         nonholonomic: Callable | None = None,
         reaction_force: Callable | None = None,
         potential: Callable | None = None,
-        parameters: Any = None,
+        parameters: PyTree = None,
         coordinate_names: Sequence[str] | None = None,
         constraint_names: Sequence[str] | None = None,
     ):

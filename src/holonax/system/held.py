@@ -25,6 +25,8 @@ from .wrapped import WrappedSystem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import ArrayLike
+
     from .dense import DenseFactor
 
 # A contact opens when it would have to pull by this share of the forces that act there.
@@ -99,7 +101,9 @@ class HeldSystem(WrappedSystem):
 
     # -- System: parameters, and joints that come and go -----------------------------------
 
-    def with_parameters(self, changes: Mapping[str, Any] | None = None, **more: Any) -> HeldSystem:
+    def with_parameters(
+        self, changes: Mapping[str, ArrayLike | Array] | None = None, **more: Any
+    ) -> HeldSystem:
         base = self.base.with_parameters(changes, **more)
         return HeldSystem(base, self.gaps, self.sides, self.holonomic, self.rows)
 
@@ -107,7 +111,7 @@ class HeldSystem(WrappedSystem):
         base = self.base.with_redundant_constraints()
         return HeldSystem(base, self.gaps, self.sides, self.holonomic, self.rows)
 
-    def rows_of_all(self) -> Any:
+    def rows_of_all(self) -> slice | np.ndarray:
         """-1 for the gaps, which are no rows of the complete system."""
         rows = self.base.rows_of_all()
         rows = np.arange(self.rows) if isinstance(rows, slice) else rows

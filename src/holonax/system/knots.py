@@ -13,6 +13,7 @@ from ..linalg.indexing import last_not_after
 
 if TYPE_CHECKING:
     from jax import Array
+    from numpy.typing import ArrayLike
 
 
 @checked_class
@@ -30,7 +31,7 @@ class Knots:
     Before the first and after the last time it is constant.
     """
 
-    def __init__(self, times: Any):
+    def __init__(self, times: ArrayLike):
         self.times = array("Knots", "times", times, (None,))
         if self.times.size < 2 or not np.all(np.diff(self.times) > 0):
             raise ValueError("Knots: times must be two or more, and increase [s]. Sort them.")

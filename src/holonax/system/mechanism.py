@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import equinox as eqx
 import jax
@@ -45,6 +45,11 @@ from .step import Level
 from .tangent import MechanismSolver
 from .tangent_blocks import force_diagonals
 from .time_dependence import functions_of, is_timed, is_unannounced
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from .frames import Frame
 
 
 class JointPlaces(eqx.Module):
@@ -100,7 +105,9 @@ class Mechanism(System):
         """Every physical number of the model by its name: ``"crank.mass"``, ``"A.at_b"``."""
         return {} if self.origin is None else self.origin.named(self.numbers)
 
-    def with_parameters(self, changes: Mapping[str, Any] | None = None, **more: Any) -> Mechanism:
+    def with_parameters(
+        self, changes: Mapping[str, ArrayLike | Array] | None = None, **more: Any
+    ) -> Mechanism:
         """This mechanism with other numbers, which may be traced; nothing is compiled again.
 
         One of the parameters of a user's function goes by its own name as well, ``"push.gain"``
@@ -135,7 +142,7 @@ class Mechanism(System):
     def complete(self) -> Mechanism:
         return self if self.whole is None else self.whole
 
-    def rows_of_all(self) -> Any:
+    def rows_of_all(self) -> slice | np.ndarray:
         if not self.released:
             return slice(None)
         everything = self.complete()
@@ -377,7 +384,7 @@ class Mechanism(System):
         safe = tangent.sturdier(bodies)
         return replace(self, bodies=replace(bodies, tangent=safe))
 
-    def step_solver(self, level: Level, augment: Any = None) -> MechanismSolver | None:
+    def step_solver(self, level: Level, augment: float | None = None) -> MechanismSolver | None:
         # the blocks have no place for forces that depend on multipliers of other joints, and
         # dependent constraints need the whole matrix
         if self.bodies.tangent is None or self.bodies.seeing or self.redundant:
@@ -480,7 +487,7 @@ class Mechanism(System):
             bad += [f"force {name!r}" for name, good in pairs if not good]
         return bad
 
-    def frame_of(self, name: str, q: Position, v: Velocity) -> Any:
+    def frame_of(self, name: str, q: Position, v: Velocity) -> Frame | PlanarFrame:
         """The frame of one body at a state: position, axes and velocities."""
         i = self.number_of(name)
         frame = jax.tree.map(lambda x: x[i + 1], self.bodies.frames(q, v))
@@ -510,7 +517,7 @@ class Mechanism(System):
         found = self.named_quantity("quantity", name)
         return lambda t, q, v: found.at(self.bodies, t, q, v)
 
-    def named_quantity(self, owner: str, name: Any) -> Quantity:
+    def named_quantity(self, owner: str, name: object) -> Quantity:
         """The quantity of that name, or one message that begins with `owner`."""
         known = self.measured()
         found = find(known, name) if isinstance(name, str) else None
@@ -538,7 +545,7 @@ class Mechanism(System):
         """Refuse what is not the name of a body."""
         self.number_of(name)
 
-    def check_joint(self, name: Any, axes: Any) -> None:
+    def check_joint(self, name: object, axes: object) -> None:
         """Refuse what is not the name of a joint, or not axes of its reaction."""
         known = dict(self.markers)
         if not isinstance(name, str) or name not in known:

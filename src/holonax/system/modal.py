@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -23,6 +23,9 @@ from .base import Array, Metric, Rows
 from .dense import DenseFactor, inverse_mass
 from .elements import Group, Indices, take
 from .modal_body import ModalBody
+
+if TYPE_CHECKING:
+    from .reaction_forces import SeeingGroup
 
 _MANY = 64  # states in one call
 
@@ -98,11 +101,11 @@ class ModalBodySet(eqx.Module):
         return self.every.forces
 
     @property
-    def seeing(self) -> tuple[Any, ...]:
+    def seeing(self) -> tuple[SeeingGroup, ...]:
         return self.every.seeing
 
     @property
-    def tangent(self) -> Any:
+    def tangent(self) -> None:
         """Steps are solved as one dense matrix."""
         return None
 
@@ -166,7 +169,7 @@ class ModalBodySet(eqx.Module):
     def mode_names(self) -> tuple[str, ...]:
         return tuple(f"{body.name}.modes[{k}]" for body in self.flexible for k in range(body.modes))
 
-    def radii(self) -> Any:
+    def radii(self) -> np.ndarray:
         """Radii of gyration about frames' origins [m]."""
         heavy = np.asarray(self.every.heavy) > 0
         moments = np.atleast_2d(np.asarray(self.inertia))[:3, heavy]
@@ -435,7 +438,7 @@ def _spread_states(bodies: ModalBodySet, q: Array, v: Array, a: Any) -> Any:
 
 
 def spread_states(
-    bodies: Any, q: np.ndarray, v: np.ndarray, a: np.ndarray | None = None
+    bodies: AnyBodies, q: np.ndarray, v: np.ndarray, a: np.ndarray | None = None
 ) -> tuple[Any, Any, Any]:
     """q, v and v' (times, ...) of all frames of a set of bodies, markers among them."""
     if not isinstance(bodies, ModalBodySet):
@@ -451,7 +454,7 @@ def spread_states(
     return Q, V, A
 
 
-def amplitudes(bodies: Any, name: str, q: np.ndarray, rows: int) -> np.ndarray | None:
+def amplitudes(bodies: AnyBodies, name: str, q: np.ndarray, rows: int) -> np.ndarray | None:
     """The amplitudes (times, modes) of the body of that name, or their rates; None if it has no
     modes. `rows` are the components of a frame in q (or v)."""
     if not isinstance(bodies, ModalBodySet):
@@ -464,7 +467,7 @@ def amplitudes(bodies: Any, name: str, q: np.ndarray, rows: int) -> np.ndarray |
     return None
 
 
-def mode_count(bodies: Any, name: str) -> int:
+def mode_count(bodies: AnyBodies, name: str) -> int:
     """How many modes the body of that name has."""
     flexible = bodies.flexible if isinstance(bodies, ModalBodySet) else ()
     return next((body.modes for body in flexible if body.name == name), 0)

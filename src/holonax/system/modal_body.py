@@ -21,7 +21,7 @@ and the inertia forces that are left are
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -30,6 +30,9 @@ from ..rotation import Vec3
 from ..rotation.quaternion import quaternion_axes, quaternion_multiply
 from .base import Array
 from .elements import Indices
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class ModalBody(eqx.Module):
@@ -91,7 +94,13 @@ class ModalBody(eqx.Module):
         return full(*r, *e), full(*velocity, *w)
 
     def _placed_in_plane(
-        self, q: Array, v: Array, s: Any, u: Any, turn: Any, spin: Any
+        self,
+        q: Array,
+        v: Array,
+        s: np.ndarray | Array,
+        u: np.ndarray | Array,
+        turn: np.ndarray | Array | None,
+        spin: Any,
     ) -> tuple[Array, Array]:
         c, n = jnp.cos(q[2]), jnp.sin(q[2])
         x, y = c * s[:, 0] - n * s[:, 1], n * s[:, 0] + c * s[:, 1]

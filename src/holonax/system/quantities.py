@@ -22,7 +22,8 @@ from .modal import AnyBodies
 from .situation import Loads, Present, Recorded, Situation
 
 if TYPE_CHECKING:
-    from .frames import Frame
+    from ..rotation.vectors import Scalar, Vector
+    from .frames import AnyFrame, Frame
 
 
 class Quantity(eqx.Module):
@@ -32,7 +33,7 @@ class Quantity(eqx.Module):
     labels: tuple[str, ...] = eqx.field(static=True)
 
     @abc.abstractmethod
-    def value(self, at: Situation) -> Any:
+    def value(self, at: Situation) -> Vector | Scalar:
         """A number, a `Vec2` or a `Vec3`."""
 
     @property
@@ -40,7 +41,7 @@ class Quantity(eqx.Module):
         """Whether it is known up to whole turns only, as an angle between spatial bodies."""
         return False
 
-    def at(self, bodies: AnyBodies, t: float | Array, q: Array, v: Array) -> Any:
+    def at(self, bodies: AnyBodies, t: float | Array, q: Array, v: Array) -> Array:
         """The number or array at one state; may be traced and differentiated."""
         found = self.value(Present(bodies, t, q, v))
         return found.array() if isinstance(found, Vec2 | Vec3) else found
@@ -71,7 +72,7 @@ class Measured(Quantity):
     def circular(self) -> bool:
         return self.rule == "turned"
 
-    def value(self, at: Situation) -> Any:
+    def value(self, at: Situation) -> Vector | Scalar:
         return RULES[self.rule](*(at.frame(i) for i in self.nodes), **self.numbers)
 
 
@@ -83,7 +84,7 @@ class OfForce(Quantity):
     force: str = eqx.field(static=True)
     numbers: dict[str, Any]
 
-    def value(self, at: Situation) -> Any:
+    def value(self, at: Situation) -> Vector | Scalar:
         frames = [at.frame(i) for i in self.nodes]
         loads = at.loads(self.force)[: len(frames)]  # without those on carriers of states
         return RULES[self.rule](frames, loads, **self.numbers)
@@ -103,7 +104,7 @@ class Output(Quantity):
         found = self.function(*at_origins(frames, self.origins), t, *own)
         return as_plain(found)
 
-    def value(self, at: Situation) -> Any:
+    def value(self, at: Situation) -> Vector | Scalar:
         return at.called(self)
 
 
@@ -113,7 +114,7 @@ class Component(Quantity):
     whole: Quantity
     k: int = eqx.field(static=True)
 
-    def value(self, at: Situation) -> Any:
+    def value(self, at: Situation) -> Vector | Scalar:
         found = self.whole.value(at)
         return list(found)[self.k] if isinstance(found, Vec2 | Vec3) else found[..., self.k]
 
@@ -121,22 +122,22 @@ class Component(Quantity):
 # -- rules: of bodies ------------------------------------------------------------------------
 
 
-def place(a: Frame | PlanarFrame, *, origin: Any) -> Any:
+def place(a: Frame | PlanarFrame, *, origin: Vector | None) -> Vector:
     """Where the origin of the body's coordinates is [m, world]."""
     return a.r if origin is None else a.point(origin)
 
 
-def speed(a: Frame | PlanarFrame, *, origin: Any) -> Any:
+def speed(a: Frame | PlanarFrame, *, origin: Vector | None) -> Vector:
     """The velocity of that point [m/s, world]."""
     return a.v if origin is None else a.velocity(origin)
 
 
-def heading(a: Any) -> Any:
+def heading(a: PlanarFrame) -> Scalar:
     """The angle of a planar body [rad]."""
     return a.angle
 
 
-def spin(a: Frame | PlanarFrame) -> Any:
+def spin(a: Frame | PlanarFrame) -> Vec3 | Scalar:
     """The angular velocity [rad/s, world axes]."""
     return a.spin
 
@@ -144,36 +145,36 @@ def spin(a: Frame | PlanarFrame) -> Any:
 # -- rules: between two bodies ---------------------------------------------------------------
 
 
-def planar_turn(a: Any, b: Any, *, start: Any) -> Any:
+def planar_turn(a: PlanarFrame, b: PlanarFrame, *, start: Scalar) -> Scalar:
     """The angle of b seen from a, from `start` on."""
     return b.angle - a.angle - start
 
 
-def turned(a: Any, b: Any, *, e1: Vec3, e2: Vec3, f1: Vec3) -> Any:
+def turned(a: AnyFrame, b: AnyFrame, *, e1: Vec3, e2: Vec3, f1: Vec3) -> Scalar:
     """The angle about e1 x e2 of body a that takes e1 to f1 of body b, between -pi and pi."""
     f = b.A @ f1
     y, x = (a.A @ e2).dot(f), (a.A @ e1).dot(f)
     return namespace(x, y).arctan2(y, x)
 
 
-def turn_rate(a: Frame | PlanarFrame, b: Frame | PlanarFrame, *, n: Any) -> Any:
+def turn_rate(a: Frame | PlanarFrame, b: Frame | PlanarFrame, *, n: Vector | None) -> Scalar:
     """How fast b turns about the axis n of a; in the plane without an axis."""
     turning = b.spin - a.spin
     return turning if n is None else (a.A @ n).dot(turning)
 
 
-def slid(a: Any, b: Any, *, p: Any, q: Any, u: Any, start: Any) -> Any:
+def slid(a: AnyFrame, b: AnyFrame, *, p: Vector, q: Vector, u: Vector, start: Scalar) -> Scalar:
     """How far the point q of b is from the point p of a along u of a, from `start` on."""
     return (a.A @ u).dot(b.point(q) - a.point(p)) - start
 
 
-def slide_rate(a: Any, b: Any, *, q: Any, u: Any) -> Any:
+def slide_rate(a: AnyFrame, b: AnyFrame, *, q: Vector, u: Vector) -> Scalar:
     """How fast the point q of b moves along u of a."""
     under = a.A.T @ (b.point(q) - a.r)  # the point of a where q is now
     return (a.A @ u).dot(b.velocity(q) - a.velocity(under))
 
 
-def length(a: Frame | PlanarFrame, b: Frame | PlanarFrame, *, p: Vec2, q: Vec2) -> Any:
+def length(a: Frame | PlanarFrame, b: Frame | PlanarFrame, *, p: Vec2, q: Vec2) -> Scalar:
     """The distance of the point q of b from the point p of a."""
     d = b.point(q) - a.point(p)
     square = d.dot(d)
@@ -202,24 +203,24 @@ def push(frames: Sequence[PlanarFrame], loads: Loads, *, p: Vec2, q: Vec2) -> np
     return _along(a, b, p, q).dot(loads[1][0])
 
 
-def twist(frames: Sequence[PlanarFrame], loads: Loads, *, n: Any) -> np.ndarray:
+def twist(frames: Sequence[PlanarFrame], loads: Loads, *, n: Vector | None) -> np.ndarray:
     """The torque about the axis n of the first body on the second; in the plane without axis."""
     a, b = frames
     torque = loads[1][1]
     return torque if n is None else (a.A @ n).dot(b.A @ torque)
 
 
-def pull(frames: Any, loads: Loads, *, u: Any) -> Any:
+def pull(frames: Sequence[AnyFrame], loads: Loads, *, u: Vector) -> Scalar:
     """The force along the direction u of the first body on the second."""
     return (frames[0].A @ u).dot(loads[1][0])
 
 
-def force_on(frames: Any, loads: Loads) -> Any:
+def force_on(frames: Sequence[AnyFrame], loads: Loads) -> Vector:
     """The force on the last body [world axes]."""
     return loads[-1][0]
 
 
-def torque_on(frames: Any, loads: Loads, *, q: Array) -> Any:
+def torque_on(frames: Sequence[AnyFrame], loads: Loads, *, q: Array) -> Vec3 | Scalar:
     """The torque on the last body about its point q [world axes]."""
     frame, (force, torque) = frames[-1], loads[-1]
     arm = frame.A @ q
@@ -228,7 +229,7 @@ def torque_on(frames: Any, loads: Loads, *, q: Array) -> Any:
     return frame.A @ torque - arm.cross(force)
 
 
-def power(frames: Sequence[PlanarFrame], loads: Loads) -> Any:
+def power(frames: Sequence[PlanarFrame], loads: Loads) -> Scalar:
     """What the force gives to all its bodies each second [W]."""
     total = 0.0
     for frame, (force, torque) in zip(frames, loads, strict=True):

@@ -14,7 +14,7 @@ it has no solution, as where friction locks a mechanism that is forced to move, 
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
@@ -31,6 +31,7 @@ from .frames import PlanarFrame
 
 if TYPE_CHECKING:
     from .base import ConstraintFactor, System
+    from .frames import AnyFrame
 
 Array = jax.Array
 
@@ -56,7 +57,7 @@ class ReactionForce(Element):
     points: eqx.AbstractVar[tuple[Any, ...]]
 
     @abc.abstractmethod
-    def wrenches(self, *frames: Any, **known: Any) -> Sequence[Any]:
+    def wrenches(self, *frames: AnyFrame, **known: Any) -> Sequence[Any]:
         """wrenches(*frames, t=, loads=): for each body (force in world axes, torque in body axes),
         with a `JointLoad` for each joint it sees."""
 
@@ -75,8 +76,8 @@ class SeeingGroup(eqx.Module):
     bodies: tuple[Indices, ...] = eqx.field(static=True)
 
     def wrenches(
-        self, frames: Any, t: Array, joints: Sequence[Group], parts: Sequence[Any]
-    ) -> list[Array]:
+        self, frames: AnyFrame, t: Array, joints: Sequence[Group], parts: Sequence[Any]
+    ) -> Sequence[Any]:
         """For each node (dof, elements), from the frames of all bodies and the multipliers of
         each group of joints."""
         n = len(self.names)
@@ -91,8 +92,8 @@ class SeeingGroup(eqx.Module):
     def _load(
         self,
         k: int,
-        own: Any,
-        frames: Any,
+        own: AnyFrame,
+        frames: AnyFrame,
         t: Array,
         joints: Sequence[Group],
         parts: Sequence[Array],
@@ -153,7 +154,7 @@ def accelerations(
     return a + da, lam + dlam
 
 
-def _root(function: Any, start: Array) -> Array:
+def _root(function: Callable[[Array], Array], start: Array) -> Array:
     """Where a function of a vector vanishes; not a number if Newton's method finds no such place.
     It has the derivatives of the solution."""
 
@@ -162,14 +163,14 @@ def _root(function: Any, start: Array) -> Array:
         matrix, value = jacobian(twice, s, has_aux=True)
         return lu_solve(lu(matrix), value)
 
-    def solve(_: Any, s: Array) -> Array:
+    def solve(_: object, s: Array) -> Array:
         large = lambda x: jnp.max(jnp.abs(x))  # noqa: E731
 
-        def going(now: Any) -> Array:
+        def going(now: tuple[Array, Array, Array, Array]) -> Array:
             _, size, done, count = now
             return ~done & (count < _MOST_ITERATIONS) & (size < jnp.inf)
 
-        def once(now: Any) -> Any:
+        def once(now: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
             s, before, _, count = now
             step = change(s)
             s = s - step
@@ -181,13 +182,13 @@ def _root(function: Any, start: Array) -> Array:
         s, _, done, _ = jax.lax.while_loop(going, once, begin)
         return jnp.where(done, s, jnp.nan)
 
-    def tangent_solve(linear: Any, y: Array) -> Array:
+    def tangent_solve(linear: Callable[[Array], Array], y: Array) -> Array:
         return lu_solve(lu(jacobian(linear, jnp.zeros_like(y))), y)
 
     return jax.lax.custom_root(function, start, solve, tangent_solve)
 
 
-def unsolved(system: Any) -> tuple[str, str]:
+def unsolved(system: System) -> tuple[str, str]:
     """What is said where the equations with reaction forces have no solution, and advice."""
     return (
         f"no reactions agree with {listed(system.reaction_force_names(), 4)}, which depends on "

@@ -17,6 +17,9 @@ from .mechanism import Mechanism
 if TYPE_CHECKING:
     from jax import Array
 
+    from ..rotation.vectors import Scalar
+    from .frames import AnyFrame, Wrench
+
 GRAVITY = "gravity"
 _ON = " on "  # parts of one load are named after what they act on: "wind on beam[3]"
 
@@ -27,12 +30,12 @@ class ScaledForce(Force):
     element: Any
     factor: Any
 
-    def wrenches(self, *frames: Any, t: Array) -> Sequence[tuple[Any, Any]]:
+    def wrenches(self, *frames: AnyFrame, t: Array) -> Sequence[Wrench]:
         """What the element applies, multiplied."""
         found = self.element.wrenches(*frames, t=t)
         return [(force * self.factor, torque * self.factor) for force, torque in found]
 
-    def potential(self, *frames: Any, **more: Any) -> Any:
+    def potential(self, *frames: AnyFrame, **more: Any) -> Scalar:
         """The energy that belongs to it."""
         return self.element.potential(*frames, **more) * self.factor
 
@@ -45,7 +48,7 @@ def load_names(system: Mechanism) -> list[str]:
     return list(dict.fromkeys([*names, *gravity]))
 
 
-def scaled(system: Mechanism, loads: Sequence[str], factor: Any) -> Mechanism:
+def scaled(system: Mechanism, loads: Sequence[str], factor: float | Array) -> Mechanism:
     """The mechanism with the forces of these names multiplied by `factor`, which may be traced."""
     bodies = system.bodies
     forces = tuple(_scaled_group(group, loads, factor) for group in bodies.forces)
@@ -55,7 +58,7 @@ def scaled(system: Mechanism, loads: Sequence[str], factor: Any) -> Mechanism:
     return replace(system, bodies=bodies.having(forces=forces, gravity=gravity))
 
 
-def _scaled_group(group: Group, loads: Sequence[str], factor: Any) -> Group:
+def _scaled_group(group: Group, loads: Sequence[str], factor: float | Array) -> Group:
     chosen = np.array([_is_load(group.element) and _named(x, loads) for x in group.names])
     if not chosen.any():
         return group
@@ -71,5 +74,5 @@ def _is_load(element: Element) -> bool:
     return not isinstance(element, BeamElement | CableElement)
 
 
-def _is_not_zero(x: Any) -> bool:
+def _is_not_zero(x: object) -> bool:
     return bool(np.any(np.asarray(x) != 0))

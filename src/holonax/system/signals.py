@@ -24,6 +24,7 @@ from ..linalg.indexing import last_not_after
 
 if TYPE_CHECKING:
     from jax import Array
+    from numpy.typing import ArrayLike
 
 
 class Signal(abc.ABC):
@@ -44,22 +45,22 @@ class Signal(abc.ABC):
         and then act between two of them."""
         return True
 
-    def __call__(self, t: Array, *_: Any) -> Array:
+    def __call__(self, t: Array, *_: object) -> Array:
         """The value at `t`; whatever else the function of an actuator is given is not used."""
         return self.value(t)
 
-    def __add__(self, other: Any) -> Signal:
+    def __add__(self, other: Signal | ArrayLike) -> Signal:
         return _Combined(self, other, 1.0)
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Signal:
+    def __sub__(self, other: Signal | ArrayLike) -> Signal:
         return _Combined(self, other, -1.0)
 
-    def __rsub__(self, other: Any) -> Signal:
+    def __rsub__(self, other: Signal | ArrayLike) -> Signal:
         return _Combined(-self, other, 1.0)
 
-    def __mul__(self, factor: Any) -> Signal:
+    def __mul__(self, factor: ArrayLike) -> Signal:
         return _Combined(self, None, _numbers("a signal", "factor", factor))
 
     __rmul__ = __mul__
@@ -68,7 +69,7 @@ class Signal(abc.ABC):
         return self * -1.0
 
 
-def _numbers(owner: str, what: str, value: Any) -> Any:
+def _numbers(owner: str, what: str, value: object) -> float | tuple[float, ...]:
     """A number, or a tuple of numbers; refused if not finite."""
     found = real(value)
     array = np.full((), np.nan) if found is None else found
@@ -79,7 +80,7 @@ def _numbers(owner: str, what: str, value: Any) -> Any:
     return float(array) if array.ndim == 0 else tuple(array.tolist())
 
 
-def _time(owner: str, what: str, value: Any) -> float:
+def _time(owner: str, what: str, value: object) -> float:
     return number(owner, what, value, wanted="a finite time [s]")
 
 
@@ -91,7 +92,9 @@ class _Combined(Signal):
     second: Any
     factor: Any
 
-    def __init__(self, first: Signal, second: Any, factor: Any):
+    def __init__(
+        self, first: Signal, second: Signal | ArrayLike | None, factor: float | tuple[float, ...]
+    ):
         if second is not None and not isinstance(second, Signal):
             second = _numbers("a signal", "what is added", second)
         object.__setattr__(self, "first", first)
@@ -125,7 +128,7 @@ class Step(Signal):
     after: Any
     before: Any
 
-    def __init__(self, at: float, after: Any = 1.0, before: Any = 0.0):
+    def __init__(self, at: float, after: ArrayLike = 1.0, before: ArrayLike = 0.0):
         object.__setattr__(self, "at", _time("Step", "at", at))
         object.__setattr__(self, "after", _numbers("Step", "after", after))
         object.__setattr__(self, "before", _numbers("Step", "before", before))
@@ -152,7 +155,7 @@ class Pulse(Signal):
     end: float
     height: Any
 
-    def __init__(self, start: float, end: float, height: Any = 1.0):
+    def __init__(self, start: float, end: float, height: ArrayLike = 1.0):
         object.__setattr__(self, "start", _time("Pulse", "start", start))
         object.__setattr__(self, "end", _time("Pulse", "end", end))
         object.__setattr__(self, "height", _numbers("Pulse", "height", height))
@@ -189,8 +192,8 @@ class Table(Signal):
 
     def __init__(
         self,
-        times: Any,
-        values: Any,
+        times: ArrayLike,
+        values: ArrayLike,
         kind: Literal["linear", "cubic", "previous"] = "linear",
     ):
         x, y = real(times), real(values)
@@ -247,7 +250,7 @@ def _nested(x: np.ndarray) -> Any:
     return tuple(_nested(part) for part in x) if x.ndim else float(x)
 
 
-def signals_in(thing: Any) -> list[Signal]:
+def signals_in(thing: object) -> list[Signal]:
     """The signals that a function is, or refers to: in its closure, defaults, and globals."""
     found: list[Signal] = []
     seen: set[int] = set()
@@ -295,7 +298,7 @@ def _names(code: types.CodeType) -> set[str]:
     return set(code.co_names).union(*(_names(c) for c in inner))
 
 
-def check_breaks(owner: str, breaks: Any) -> np.ndarray:
+def check_breaks(owner: str, breaks: object) -> np.ndarray:
     """Times given as breaks, sorted; refused unless each is a finite number."""
     found = real(breaks)
     times = np.full(1, np.nan) if found is None else np.atleast_1d(found)

@@ -22,8 +22,10 @@ from .modal import AnyBodies, ModalBodySet, spread_states
 
 if TYPE_CHECKING:
     from ..compiler.native import Native
-    from .frames import Frame
+    from .elements import Group
+    from .frames import AnyFrame, Frame, Wrench
     from .quantities import Output
+    from .reaction_forces import SeeingGroup
 
 _MANY = 64  # states in one call of a program
 
@@ -37,7 +39,7 @@ class Situation(abc.ABC):
     t: Any
 
     @abc.abstractmethod
-    def frame(self, number: int) -> Any:
+    def frame(self, number: int) -> AnyFrame:
         """The frame of a body at its centre of mass; 0 is the ground."""
 
     @abc.abstractmethod
@@ -45,18 +47,18 @@ class Situation(abc.ABC):
         """What the force of that name applies to each of its bodies."""
 
     @abc.abstractmethod
-    def called(self, output: Any) -> Any:
+    def called(self, output: Output) -> np.ndarray | Array:
         """What a user's function returns, as an array (..., components)."""
 
 
 class Present(Situation):
     """At one state, inside of a program."""
 
-    def __init__(self, bodies: AnyBodies, t: Any, q: Array, v: Array):
+    def __init__(self, bodies: AnyBodies, t: float | Array, q: Array, v: Array):
         self.bodies, self.t = bodies, t
         self._frames = bodies.frames(q, v)
 
-    def frame(self, number: int) -> Any:
+    def frame(self, number: int) -> AnyFrame:
         return jax.tree.map(lambda x: x[number], self._frames)
 
     def loads(self, force: str) -> Loads:
@@ -84,7 +86,7 @@ class Recorded(Situation):
             self.q, self.v, _ = spread_states(self.bodies, self.q, self.v)
             self.bodies = self.bodies.every
 
-    def frame(self, number: int) -> Any:
+    def frame(self, number: int) -> AnyFrame:
         kind = self.bodies.frame
         if number == 0:
             return jax.tree.map(lambda x: np.broadcast_to(x, self.t.shape), kind.ground())
@@ -112,7 +114,7 @@ class Recorded(Situation):
             return self._every_seeing[force]
         return self._every_load[force]
 
-    def called(self, output: Output) -> Any:
+    def called(self, output: Output) -> np.ndarray | Array:
         return self._over_times(_output, self.bodies, output)
 
     def _over_times(self, program: Native, *given: Any, more: Sequence[np.ndarray] = ()) -> Any:
@@ -139,7 +141,7 @@ def _loads(bodies: AnyBodies, force: str, frames: Frame | PlanarFrame, t: float 
     return out
 
 
-def _sum_of(group: Any, name: str, wrench: Any, vec: type) -> tuple[Any, Any]:
+def _sum_of(group: Group | SeeingGroup, name: str, wrench: Sequence[Array], vec: type) -> Wrench:
     at = [i for i, x in enumerate(group.names) if x == name]
     parts = [sum(component[i] for i in at) for component in wrench]
     d = 2 if vec is Vec2 else 3
@@ -171,7 +173,7 @@ def _seeing_loads(
 ) -> list[Loads]:
     vec = Vec2 if bodies.frame is PlanarFrame else Vec3
 
-    def at(x: Any) -> list[Loads]:
+    def at(x: tuple[Array, Array, Array, Array]) -> list[Loads]:
         t, q, v, lam = x
         frames, joints, parts = bodies.frames(q, v), bodies.groups("all"), bodies.split(lam, "all")
         found: dict[str, Loads] = {}

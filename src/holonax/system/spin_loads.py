@@ -17,6 +17,8 @@ from .mechanism import Mechanism
 if TYPE_CHECKING:
     from jax import Array
 
+    from .frames import Frame, Wrench
+
 
 class SpinLoad(Force):
     """m speed^2 times the distance from the axis, and -w x J w with w the spin in body axes.
@@ -33,7 +35,7 @@ class SpinLoad(Force):
     grip: Any
     rest: Axes3
 
-    def wrenches(self, a: Any, *, t: Array) -> Sequence[tuple[Any, Any]]:
+    def wrenches(self, a: Frame, *, t: Array) -> Sequence[Wrench]:
         """Of each body."""
         arm = a.r - self.at
         force = (arm - self.axis * arm.dot(self.axis)) * (self.mass * self.speed * self.speed)
@@ -51,7 +53,12 @@ class SpinLoad(Force):
 
 
 def spinning(
-    system: Mechanism, spun: Sequence[int], axis: np.ndarray, at: np.ndarray, speed: Any, q: Any
+    system: Mechanism,
+    spun: Sequence[int],
+    axis: np.ndarray,
+    at: np.ndarray,
+    speed: float | Array,
+    q: Array,
 ) -> Mechanism:
     """The mechanism with the loads of bodies `spun` (counted from 0) that turn about an axis."""
     bodies, chosen = system.bodies, np.array(spun)

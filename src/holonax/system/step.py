@@ -26,9 +26,12 @@ that were taken apart into eigenvectors.
 from __future__ import annotations
 
 import abc
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .base import Array
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 # Holonomic constraints of position level, of velocity level, or both (with multipliers for each);
 # non-holonomic ones are of velocity level always. Or all of them of acceleration level.
@@ -90,22 +93,28 @@ class StepSolver(abc.ABC):
         return 1.0
 
     @abc.abstractmethod
-    def slopes(self, at: StepPoint, weights: StepWeights) -> Any:
+    def slopes(self, at: StepPoint, weights: StepWeights) -> PyTree:
         """The derivatives that the matrix is made of, a pytree: the same for every `reach` and
         `ratio`, which are not looked at."""
 
     @abc.abstractmethod
-    def factor(self, slopes: Any, weights: StepWeights) -> Any:
+    def factor(self, slopes: PyTree, weights: StepWeights) -> PyTree:
         """The factored matrix, a pytree."""
 
-    def prepare(self, at: StepPoint, weights: StepWeights) -> Any:
+    def prepare(self, at: StepPoint, weights: StepWeights) -> PyTree:
         """The factored matrix at a point."""
         return self.factor(self.slopes(at, weights), weights)
 
     @abc.abstractmethod
     def solve(
-        self, factor: Any, motion: Any, constraints: Any, positions: Any, *, checked: bool = True
-    ) -> Any:
+        self,
+        factor: PyTree,
+        motion: Array,
+        constraints: Array,
+        positions: Array | None,
+        *,
+        checked: bool = True,
+    ) -> tuple[Array, Array, Array | None]:
         """(increment, l, m) for right-hand sides: the equations of motion, the constraints that
         go with lam, and those of position level that go with mu (None where there are none).
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -37,6 +37,10 @@ from .step import Level, StepPoint, StepSolver, StepWeights
 from .tangent_blocks import Coupling, Slopes, moving_nodes, spun, step_blocks, step_slopes
 from .tangent_solvers import EachBody, joint_elimination, matrix_times
 from .tangent_whole import Gathered, Together, WholePlan
+
+if TYPE_CHECKING:
+    from jax import Array
+    from jaxtyping import PyTree
 
 # Masses that differ more than this are not trusted to the elimination of each body by itself.
 _LIGHT = 1e-8
@@ -133,7 +137,7 @@ def _is_split(group: Group, frame: type) -> bool:
 class MechanismSolver(StepSolver):
     """Solves the linear equations of steps of a mechanism by its structure."""
 
-    def __init__(self, bodies: Any, level: Level, augment: Any):
+    def __init__(self, bodies: Any, level: Level, augment: float | None):
         self._bodies = bodies
         if level == "both" and not bodies.joints:
             level = "velocity"  # nothing moves positions, so that s follows from y
@@ -158,12 +162,18 @@ class MechanismSolver(StepSolver):
     def slopes(self, at: StepPoint, weights: StepWeights) -> Slopes:
         return step_slopes(self._bodies, self._level, at, weights)
 
-    def factor(self, slopes: Slopes, weights: StepWeights) -> Any:
+    def factor(self, slopes: Slopes, weights: StepWeights) -> PyTree:
         return self._way.prepare(step_blocks(slopes, weights))
 
     def solve(
-        self, factor: Any, motion: Any, constraints: Any, positions: Any, *, checked: bool = True
-    ) -> Any:
+        self,
+        factor: PyTree,
+        motion: Array,
+        constraints: Array,
+        positions: Array | None,
+        *,
+        checked: bool = True,
+    ) -> tuple[Array, Array, Array | None]:
         """See `StepSolver.solve`.
 
         A smaller error than that of the check needs no refinement here: the next iteration of
@@ -176,7 +186,7 @@ class MechanismSolver(StepSolver):
             y = jnp.where(fine, y, jnp.nan)
         return spun(self._bodies, blocks.back, y), l, m
 
-    def _solves(self, blocks: Any, sides: Any, found: Any) -> Any:
+    def _solves(self, blocks: PyTree, sides: PyTree, found: PyTree) -> PyTree:
         """Whether little is left of the right-hand sides, relative to the largest terms."""
         motion, constraints, positions = sides
         y, l, _ = found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,11 @@ from .base import Array
 from .elements import Group, Scatter, take
 from .frames import PlanarFrame
 from .step import Level, StepEnd, StepPoint, StepWeights
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
+
+    from .assembly import BodySet
 
 
 class Blocks(NamedTuple):
@@ -191,7 +196,7 @@ def _rows(
     return rows
 
 
-def _acceleration_rows(bodies: Any, at: StepPoint, gradients: Any) -> list[JointRows]:
+def _acceleration_rows(bodies: BodySet, at: StepPoint, gradients: PyTree) -> list[JointRows]:
     """The rows of all joints, of acceleration level."""
     frames, moving = bodies.frames(at.q, at.v), bodies.frames(at.q, at.a)
     rows = []
@@ -220,7 +225,7 @@ def force_diagonals(bodies: Any, q: Array, v: Array, t: Array) -> tuple[Array, A
     return diagonal(inertia), by_velocity, by_pose
 
 
-def _inertia_blocks(bodies: Any, v: Array) -> tuple[Array, Array | None]:
+def _inertia_blocks(bodies: BodySet, v: Array) -> tuple[Array, Array | None]:
     """M, and the derivative of the gyroscopic torque to the velocity, None in the plane."""
     n, dof, d = bodies.n, bodies.dof, bodies.translations
     zero, one = jnp.zeros((n,)), jnp.ones((n,))
@@ -248,7 +253,7 @@ def _inertia_blocks(bodies: Any, v: Array) -> tuple[Array, Array | None]:
     return stacked(rows), stacked(turning)
 
 
-def _turns(bodies: Any, weights: StepWeights) -> tuple[Array, Array | None]:
+def _turns(bodies: BodySet, weights: StepWeights) -> tuple[Array, Array | None]:
     """T^-1 of each body's rotation vector, T being the tangent map of rotation vectors, and the
     derivative of T times the rate by y; nothing for what does not depend on the rate."""
     if bodies.frame is PlanarFrame:
@@ -272,7 +277,7 @@ def _turns(bodies: Any, weights: StepWeights) -> tuple[Array, Array | None]:
     return back, turned(slope, back)
 
 
-def _onward(bodies: Any, end: StepEnd, back: Array) -> Array:
+def _onward(bodies: BodySet, end: StepEnd, back: Array) -> Array:
     """What takes y to a turn of the bodies at the end, (3, 3, n + 1)."""
     if not back.size:
         return back
@@ -292,7 +297,7 @@ def turned(block: Array, turn: Array) -> Array:
     return jnp.concatenate([block[:, :at], jnp.stack(last, axis=1)], axis=1)
 
 
-def spun(bodies: Any, spin: Array, x: Array) -> Array:
+def spun(bodies: BodySet, spin: Array, x: Array) -> Array:
     """R x, or T^-1 x, of a vector of all bodies, flattened."""
     if not spin.size:
         return x
@@ -306,7 +311,7 @@ def own_blocks(blocks: Blocks) -> Array:
     return own if blocks.stiffness is None else own + blocks.stiffness
 
 
-def rate_rows(bodies: Any, blocks: Blocks) -> list[list[Array] | None]:
+def rate_rows(bodies: BodySet, blocks: Blocks) -> list[list[Array] | None]:
     """The rows of velocity level by y, s being R y."""
     out: list[list[Array] | None] = []
     for group, speed, place in zip(
@@ -320,7 +325,7 @@ def rate_rows(bodies: Any, blocks: Blocks) -> list[list[Array] | None]:
     return out
 
 
-def whole(bodies: Any, block: Array, translation: Any = None) -> Array:
+def whole(bodies: BodySet, block: Array, translation: Any = None) -> Array:
     """Blocks of bodies with all rows and columns: where they are those of rotations alone, with the
     mass for translations, or another number."""
     first = bodies.dof - len(block)
@@ -330,7 +335,7 @@ def whole(bodies: Any, block: Array, translation: Any = None) -> Array:
     return jnp.concatenate([jnp.pad(upper, ((0, 0), (0, len(block)), (0, 0))), lower])
 
 
-def by_body(bodies: Any, mass: Array, block: Array, x: Array) -> Array:
+def by_body(bodies: BodySet, mass: Array, block: Array, x: Array) -> Array:
     """Blocks of bodies, or masses and blocks of rotations, times x of shape (dof, n)."""
     first = bodies.dof - len(block)
     return jnp.concatenate([mass * x[:first], times(block, x[first:])])

@@ -30,6 +30,8 @@ from .tangent_blocks import (
 )
 
 if TYPE_CHECKING:
+    from jaxtyping import PyTree
+
     from .assembly import BodySet
 
 
@@ -54,7 +56,7 @@ class Rows(NamedTuple):
             filler = np.concatenate([filler, np.where(held, filler, 1.0)])
         return Rows(level, plan.size, filler)
 
-    def wide(self, bodies: Any, constraints: Array, positions: Array | None) -> Array:
+    def wide(self, bodies: BodySet, constraints: Array, positions: Array | None) -> Array:
         """Right-hand sides as (rows, joints)."""
         plan, groups = bodies.plans["all"], bodies.groups("all")
         upper = plan.padded(groups, bodies.split(constraints, "all"))
@@ -65,7 +67,7 @@ class Rows(NamedTuple):
         held = jnp.concatenate([positions, jnp.zeros((rest,), positions.dtype)])
         return jnp.concatenate([upper, plan.padded(groups, bodies.split(held, "all"))])
 
-    def narrow(self, bodies: Any, x: Array) -> tuple[Array, Array | None]:
+    def narrow(self, bodies: BodySet, x: Array) -> tuple[Array, Array | None]:
         """(l, m) from (rows, joints)."""
         plan, groups = bodies.plans["all"], bodies.groups("all")
         lam = plan.unpadded(groups, x[: self.of_lam])
@@ -75,7 +77,7 @@ class Rows(NamedTuple):
         return lam, plan.unpadded(held, x[self.of_lam :]) if held else lam[:0]
 
 
-def ends(bodies: Any, local: Sequence[list[Array] | None]) -> list[Array]:
+def ends(bodies: BodySet, local: Sequence[list[Array] | None]) -> list[Array]:
     """Blocks of all joints at each node, (rows, dof, joints); zero where there are none."""
     plan, groups, dof = bodies.plans["all"], bodies.groups("all"), bodies.dof
     full = [
@@ -85,7 +87,7 @@ def ends(bodies: Any, local: Sequence[list[Array] | None]) -> list[Array]:
     return [plan.ends(groups, full, k, dof) for k in range(len(plan.nodes))]
 
 
-def lam_rows(bodies: Any, blocks: Blocks, level: Level) -> list[list[Array] | None]:
+def lam_rows(bodies: BodySet, blocks: Blocks, level: Level) -> list[list[Array] | None]:
     """The constraint rows that go with lam, by y."""
     rates = rate_rows(bodies, blocks)
     if level != "position":
@@ -93,7 +95,7 @@ def lam_rows(bodies: Any, blocks: Blocks, level: Level) -> list[list[Array] | No
     return [x if y is None else y for x, y in zip(blocks.positions, rates, strict=True)]
 
 
-def applied(bodies: Any, local: Sequence[list[Array] | None], x: Array) -> Array:
+def applied(bodies: BodySet, local: Sequence[list[Array] | None], x: Array) -> Array:
     """Rows of all groups times a vector, those that are missing zero."""
     full = [
         [jnp.zeros((g.rows, bodies.dof, g.n))] * len(g.nodes) if y is None else y
@@ -129,7 +131,7 @@ class EachBody:
         """What is planned for many blocks."""
         return None if self._plan is None else self._plan.solver
 
-    def prepare(self, blocks: Blocks) -> Any:
+    def prepare(self, blocks: Blocks) -> PyTree:
         bodies, level = self._bodies, self._level
         inverse = _inverses(own_blocks(blocks))
         if self._plan is None:
@@ -168,7 +170,9 @@ class EachBody:
         shape = self._bodies.dof, self._bodies.n
         return by_body(self._bodies, mass, block, x.reshape(shape)).ravel()
 
-    def solve(self, factor: Any, motion: Array, constraints: Array, positions: Any) -> Any:
+    def solve(
+        self, factor: PyTree, motion: Array, constraints: Array, positions: Array | None
+    ) -> Any:
         bodies = self._bodies
         blocks, inverse, first, joints = factor
         light = 1 / bodies.mass
@@ -247,7 +251,7 @@ class _SchurPlan(eqx.Module):
         return lu(matrix, pivot=m > UNROLLED_ROWS)
 
     def solve(
-        self, factor: Any, bodies: Any, rows: Rows, residual: Array, below: Array | None
+        self, factor: PyTree, bodies: Any, rows: Rows, residual: Array, below: Array | None
     ) -> tuple[Array, Array | None]:
         """Multipliers for residuals of the constraints."""
         wide = rows.wide(bodies, residual, below)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -27,6 +27,11 @@ from .tangent_welds import Welded, Welds
 
 # Bodies are welded where the elimination then makes at most this part of the products.
 _WELDED = 0.5
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
+
+    from .assembly import BodySet
 
 
 class WholePlan(eqx.Module):
@@ -135,7 +140,7 @@ class Together:
     """Bodies and joints eliminated on one graph, augmented; at both levels y and s of a body, and
     l and m of a joint, are one block."""
 
-    def __init__(self, bodies: Any, level: Level, augment: Any):
+    def __init__(self, bodies: Any, level: Level, augment: float):
         self._bodies, self._augment = bodies, augment
         self._level: Level = level
         self._rows = Rows.of(bodies, level)
@@ -214,7 +219,7 @@ class Together:
         welds = self._plan.welds
         return x if welds is None else take(x, welds.kept_joints)
 
-    def prepare(self, blocks: Blocks) -> Any:
+    def prepare(self, blocks: Blocks) -> PyTree:
         solver, plan = self._solver, self._plan
         n, size, E = plan.n, solver.size, solver.edge_count
         pad = lambda x: jnp.pad(x, ((0, size - x.shape[0]), (0, size - x.shape[1]), (0, 0)))  # noqa: E731
@@ -263,7 +268,9 @@ class Together:
         matrix = optimization_barrier(tuple(x.astype(kind) for x in (diagonal, forward, backward)))
         return blocks, columns, solver.factor(*matrix), welded
 
-    def solve(self, factor: Any, motion: Array, constraints: Array, positions: Any) -> Any:
+    def solve(
+        self, factor: PyTree, motion: Array, constraints: Array, positions: Array | None
+    ) -> Any:
         bodies = self._bodies
         _, columns, whole_factor, welded = factor
         upper = motion.reshape(bodies.dof, bodies.n)
@@ -302,7 +309,7 @@ class Together:
         return x[: self._dof, :n], s * x[: len(s), n:]
 
 
-def _units(bodies: Any) -> Array:
+def _units(bodies: BodySet) -> Array:
     return jnp.broadcast_to(jnp.eye(bodies.dof)[:, :, None], (bodies.dof, bodies.dof, bodies.n))
 
 
@@ -324,7 +331,7 @@ class Gathered:
         self._bodies = bodies
         self._level: Level = level
 
-    def prepare(self, blocks: Blocks) -> Any:
+    def prepare(self, blocks: Blocks) -> PyTree:
         bodies, level = self._bodies, self._level
         dense = lambda x: self._constraints(x)  # noqa: E731
         stiffness = blocks.stiffness
@@ -375,7 +382,9 @@ class Gathered:
                     total = total + block[:, :, e, None, None] * place
         return jnp.swapaxes(total, 1, 2).reshape(dof * n, dof * n)
 
-    def solve(self, factor: Any, motion: Array, constraints: Array, positions: Any) -> Any:
+    def solve(
+        self, factor: PyTree, motion: Array, constraints: Array, positions: Array | None
+    ) -> Any:
         _, matrix = factor
         parts = [motion, constraints] + ([] if positions is None else [positions])
         x = lu_solve(matrix, jnp.concatenate(parts))

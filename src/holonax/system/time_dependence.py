@@ -70,7 +70,7 @@ def functions_of(element: Any) -> Iterator[Any]:
             yield from functions_of(getattr(element, field.name))
 
 
-def _is_ours(function: Any) -> bool:
+def _is_ours(function: object) -> bool:
     """Whether a function is one of this package, which says itself what it depends on."""
     return (getattr(function, "__module__", None) or "").partition(".")[0] == _PACKAGE
 

@@ -7,7 +7,7 @@ that ends at one sees the time just before it, and the step that begins there th
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,9 @@ from .array_types import Force, Jacobian, Multipliers, PerRow, Position, Time, V
 from .base import Array, ConstraintFactor, Metric, Rows, System
 from .step import Level, StepPoint, StepSolver, StepWeights
 from .wrapped import WrappedSystem
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 
 class TimedSystem(WrappedSystem):
@@ -83,7 +86,7 @@ class TimedSystem(WrappedSystem):
     ) -> tuple[Array, Array, Array]:
         return self.base.matrix_sizes(q, v, self.time(t), size)
 
-    def step_solver(self, level: Level, augment: Any = None) -> StepSolver | None:
+    def step_solver(self, level: Level, augment: float | None = None) -> StepSolver | None:
         solver = self.base.step_solver(level, augment)
         return None if solver is None else _TimedSolver(self, solver)
 
@@ -117,18 +120,24 @@ class _TimedSolver(StepSolver):
     def products(self) -> float:
         return self._base.products
 
-    def slopes(self, at: StepPoint, weights: StepWeights) -> Any:
+    def slopes(self, at: StepPoint, weights: StepWeights) -> PyTree:
         time, end = self._system.time, weights.end
         if end is not None:
             weights = weights._replace(end=end._replace(t=time(end.t)))
         return self._base.slopes(at._replace(t=time(at.t)), weights)
 
-    def factor(self, slopes: Any, weights: StepWeights) -> Any:
+    def factor(self, slopes: PyTree, weights: StepWeights) -> PyTree:
         return self._base.factor(slopes, weights)
 
     def solve(
-        self, factor: Any, motion: Any, constraints: Any, positions: Any, *, checked: bool = True
-    ) -> Any:
+        self,
+        factor: PyTree,
+        motion: Array,
+        constraints: Array,
+        positions: Array | None,
+        *,
+        checked: bool = True,
+    ) -> tuple[Array, Array, Array | None]:
         return self._base.solve(factor, motion, constraints, positions, checked=checked)
 
 

@@ -108,7 +108,7 @@ def snapshot(
     return target
 
 
-def _size(owner: str, size: Any) -> Any:
+def _size(owner: str, size: Any) -> tuple[float, float] | None:
     if size is None:
         return None
     width, height = array(owner, "size", size, (2,))
@@ -123,7 +123,7 @@ def _drawn(
     result: Result,
     times: np.ndarray,
     traces: Traces,
-    size: Any,
+    size: tuple[float, float] | None,
     title: str,
     framed: bool,
     *,

@@ -159,7 +159,7 @@ def _dashpot(line: _Line, width: float, off: float) -> Iterator[Mark]:
     yield Mark(line.points(np.hstack([plate, plate]), y), "damper")
 
 
-def _telescope(part: Connection, bodies: Any) -> Iterator[Mark]:
+def _telescope(part: Connection, bodies: Bodies) -> Iterator[Mark]:
     a, b = bodies.path(part.bodies[0], part.point_a), bodies.path(part.bodies[1], part.point)
     yield from _dashpot(_Line.between(a, b), 0.018 * bodies.size, 0.0)
 
@@ -205,7 +205,7 @@ def _hatching(line: np.ndarray, size: float) -> Iterator[Mark]:
         yield Mark(np.tile(stroke, (len(line), 1, 1)), "axis")
 
 
-def _block(part: Connection, bodies: Any) -> Mark:
+def _block(part: Connection, bodies: Bodies) -> Mark:
     """A slider as a block on its rail."""
     second = part.bodies[1]
     x, y = 0.06 * bodies.size, 0.035 * bodies.size
@@ -216,7 +216,7 @@ def _block(part: Connection, bodies: Any) -> Mark:
     return Mark(points, "fill", second, closed=True)
 
 
-def _slot(part: Connection, bodies: Any) -> Iterator[Mark]:
+def _slot(part: Connection, bodies: Bodies) -> Iterator[Mark]:
     """A slot of the first body around the pin's way."""
     (rail,) = (x for x in _rail(part, bodies) if x.style == "rail")
     line = _Line.between(rail.points[:, 0], rail.points[:, 1])
@@ -237,14 +237,14 @@ def _axle(part: Connection, bodies: Bodies) -> Iterator[Mark]:
     yield Mark(np.stack([bodies.path(part.bodies[0], x) for x in ends], axis=1), "axis")
 
 
-def _sleeve(part: Connection, bodies: Any) -> Iterator[Mark]:
+def _sleeve(part: Connection, bodies: Bodies) -> Iterator[Mark]:
     yield from _rail(part, bodies)
 
 
 # -- wheels ----------------------------------------------------------------------------------
 
 
-def _gear(part: Connection, bodies: Any) -> Iterator[Mark]:
+def _gear(part: Connection, bodies: Bodies) -> Iterator[Mark]:
     """Two wheels whose pitch circles touch, with as many teeth as they have."""
     said, (first, second) = part.said, part.bodies[:2]
     ratio = said.ratio if said.teeth is None else said.teeth[0] / said.teeth[1]
@@ -267,7 +267,7 @@ def _gear(part: Connection, bodies: Any) -> Iterator[Mark]:
         yield Mark(_wheel(part, bodies, name, centre, radius, int(teeth)), "outline", name, True)
 
 
-def _centre(wheel: str, part: Connection, bodies: Any) -> np.ndarray:
+def _centre(wheel: str, part: Connection, bodies: Bodies) -> np.ndarray:
     """Where a wheel turns: its bearing on the carrier, else its centre of mass."""
     carrier = part.bodies[2]
     for other in bodies.parts.connections:
@@ -279,7 +279,7 @@ def _centre(wheel: str, part: Connection, bodies: Any) -> np.ndarray:
 
 
 def _wheel(
-    part: Connection, bodies: Any, name: str, centre: np.ndarray, radius: float, teeth: int
+    part: Connection, bodies: Bodies, name: str, centre: np.ndarray, radius: float, teeth: int
 ) -> np.ndarray:
     """A wheel with teeth, over time."""
     teeth = max(min(teeth, _TEETH), 6)
@@ -293,7 +293,7 @@ def _wheel(
 
 
 def _in_plane(
-    part: Connection, bodies: Any, name: str, centre: np.ndarray, profile: np.ndarray
+    part: Connection, bodies: Bodies, name: str, centre: np.ndarray, profile: np.ndarray
 ) -> np.ndarray:
     """Points of a body, in the plane normal to the joint's axis where there is space."""
     if bodies.dimension == 3:
@@ -313,14 +313,14 @@ def _across(n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return e1, np.cross(n, e1)
 
 
-def _pinion(part: Connection, bodies: Any) -> Iterator[Mark]:
+def _pinion(part: Connection, bodies: Bodies) -> Iterator[Mark]:
     name, radius = part.bodies[0], abs(float(part.said.radius))
     teeth = 24
     profile = _wheel(part, bodies, name, np.zeros(3), radius, teeth)
     yield Mark(profile, "outline", name, True)
 
 
-def _rolling(part: Connection, bodies: Any) -> Iterator[Mark]:
+def _rolling(part: Connection, bodies: Bodies) -> Iterator[Mark]:
     """The rim of a disc that has no shape, and a spoke that shows how it turns."""
     disc = part.bodies[1]
     if bodies.is_shaped(disc):
@@ -336,7 +336,7 @@ def _rolling(part: Connection, bodies: Any) -> Iterator[Mark]:
 # -- curves ----------------------------------------------------------------------------------
 
 
-def _curve(part: Connection, bodies: Any) -> Iterator[Mark]:
+def _curve(part: Connection, bodies: Bodies) -> Iterator[Mark]:
     """The zeros of a curve's function, as far as the point that follows it goes."""
     first, second = part.bodies
     seen = bodies.path(second, part.point) - bodies.path(first, np.zeros(2))
@@ -363,7 +363,7 @@ def _curve(part: Connection, bodies: Any) -> Iterator[Mark]:
         yield Mark(points, "fill" if loop else "outline", body, loop)
 
 
-def _spiral(part: Connection, bodies: Any) -> Iterator[Mark]:
+def _spiral(part: Connection, bodies: Bodies) -> Iterator[Mark]:
     """A torsion spring at the joint that it works about."""
     joint = next((x for x in bodies.parts.connections if x.name == part.said.joint), None)
     if joint is None or bodies.dimension == 3:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,14 +13,14 @@ from ...system.base import Array, System
 from .event import Event, Impact
 
 
-def as_events(owner: str, events: Any) -> tuple[Event, ...]:
+def as_events(owner: str, events: object) -> tuple[Event, ...]:
     """One event, or several, as a tuple."""
     if isinstance(events, Event):
         return (events,)
     return several(owner, "events", events, "hx.Event(...)")
 
 
-def check_events(system: System, t: float, q: Array, v: Array, events: Any) -> tuple[Event, ...]:
+def check_events(system: System, t: float, q: Array, v: Array, events: object) -> tuple[Event, ...]:
     """`events` as a tuple, refused unless each can be evaluated at the start."""
     events = as_events("simulate", events)
     for event in events:

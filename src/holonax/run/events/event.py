@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -17,6 +17,9 @@ from ...system.expressed import Expressed, is_expression
 from ...system.expression_parser import ExpressionError
 from ...system.mechanism import Mechanism
 from ...system.situation import Recorded
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 Direction = Literal["falling", "rising", "both"]
 Rest = Literal["hold", "stop"]
@@ -104,7 +107,7 @@ class Event(eqx.Module):
         engage: Sequence[str] | str = (),
         release: Sequence[str] | str = (),
         level: float | None = None,
-        parameters: Any = None,
+        parameters: Mapping[str, float] | None = None,
     ):
         if not isinstance(name, str) or not name:
             raise ValueError(f"Event: name={shown(name)} must be a non-empty string.")
@@ -177,7 +180,7 @@ class Event(eqx.Module):
         its sine does not, but passes zero there as well."""
         return self.quantity is not None and self.quantity.circular
 
-    def is_meant(self, system: Any, t: float, q: Any, v: Any) -> bool:
+    def is_meant(self, system: Any, t: float, q: ArrayLike, v: ArrayLike) -> bool:
         """Whether a change of sign at this state is one of the event's: not half a turn from it."""
         if not self._is_circular:
             return True

@@ -77,7 +77,9 @@ def held_by(system: System) -> tuple[str, ...]:
     return tuple(gap.name for gap in system.gaps) if isinstance(system, HeldSystem) else ()
 
 
-def _switched(systems: dict[Any, Any], system: Any, event: Event, t: float, q: Any) -> Any:
+def _switched(
+    systems: dict[Any, Any], system: Any, event: Event, t: float, q: np.ndarray
+) -> System:
     """The mechanism after an event has engaged and released joints."""
     systems.setdefault(system.released, system)
     new = system.with_joints(engage=event.engage, release=event.release)
@@ -91,7 +93,7 @@ def _switched(systems: dict[Any, Any], system: Any, event: Event, t: float, q: A
 
 def _held(
     systems: dict[Any, Any],
-    base: Any,
+    base: System,
     gaps: Sequence[Event],
     sides: Sequence[int],
     t: np.ndarray,

@@ -12,7 +12,7 @@ import uuid
 import warnings
 from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
@@ -23,6 +23,11 @@ from .folder import Folder, reason, remedy
 from .identity import traced
 from .record import Writer
 from .state_files import StateFiles
+
+if TYPE_CHECKING:
+    from ...result.states import States
+    from ..driver import Outcome, Run
+    from ..loop import LoopState
 
 KIND = "checkpoint"
 _MANY = 2**16  # states that are kept in memory, of a run that writes them to files
@@ -56,7 +61,7 @@ class Storage:
         self._given = Writer()
         self._about: dict[str, Any] = {}
 
-    def begin(self, run: Any, method: Any, given: dict[str, Any]) -> None:
+    def begin(self, run: Run, method: object, given: dict[str, Any]) -> None:
         """Take possession of the directory, and write a first checkpoint, at the start of a run.
 
         `given` are the things of `PARTS` as the caller of simulate gave them.
@@ -88,7 +93,7 @@ class Storage:
         """Let other processes use the directory."""
         self.folder.release()
 
-    def _know(self, run: Any, given: dict[str, Any]) -> None:
+    def _know(self, run: Run, given: dict[str, Any]) -> None:
         """Take apart what the caller gave."""
         nodes = {part: self._given.write(part, given[part]) for part in PARTS}
         left_out = {part: [called(x) for x in xs] for part, xs in self._given.left_out.items()}
@@ -109,7 +114,7 @@ class Storage:
 
     # -- writing ---------------------------------------------------------------------------
 
-    def flush(self, states: Any) -> None:
+    def flush(self, states: States) -> None:
         """Write the states that are not yet in a file; raises OSError."""
         if states.parts[self.kept :]:
             self._files.add(states.parts[self.kept :])
@@ -117,7 +122,7 @@ class Storage:
             states.parts.clear()
         self.kept = len(states.parts)
 
-    def maybe(self, run: Any, method: Any, state: Any) -> None:
+    def maybe(self, run: Run, method: object, state: LoopState | None) -> None:
         """A checkpoint if it is time for one; states as soon as there are many."""
         self.folder.beat()
         if self.every is not None and time.monotonic() >= self._due:
@@ -125,7 +130,9 @@ class Storage:
         elif self.forget and sum(ts.size for _, ts, _ in run.states.parts) > _MANY:
             self._attempt(run, lambda: self.flush(run.states))
 
-    def checkpoint(self, run: Any, method: Any, state: Any, outcome: Any = None) -> None:
+    def checkpoint(
+        self, run: Run, method: object, state: LoopState | None, outcome: Outcome | None = None
+    ) -> None:
         """Write everything a run goes on from. A run that only loses its checkpoints goes on; one
         whose states have no place any more is `full`."""
 
@@ -136,7 +143,7 @@ class Storage:
 
         self._attempt(run, write)
 
-    def _attempt(self, run: Any, write: Any) -> None:
+    def _attempt(self, run: Run, write: Any) -> None:
         try:
             write()
         except OSError as error:
@@ -156,7 +163,9 @@ class Storage:
         else:
             self.trouble = ""
 
-    def _write(self, run: Any, method: Any, state: Any, outcome: Any) -> None:
+    def _write(
+        self, run: Run, method: object, state: LoopState | None, outcome: Outcome | None
+    ) -> None:
         began = time.monotonic()
         writer = self._given.copy()
         # without the states, which have files of their own, and without whom to report to
@@ -190,7 +199,7 @@ class Storage:
 
     # -- results ---------------------------------------------------------------------------
 
-    def arrays(self, states: Any) -> dict[str, Any]:
+    def arrays(self, states: States) -> dict[str, Any]:
         """All states of a run: arrays on disk if it keeps none in memory, and there is room."""
         if not self.forget:
             return states.arrays()
@@ -209,6 +218,6 @@ class Storage:
         return whole.arrays()
 
 
-def called(thing: Any) -> str:
+def called(thing: object) -> str:
     """What to call a thing that a file does not hold."""
     return getattr(thing, "__qualname__", None) or type(thing).__qualname__

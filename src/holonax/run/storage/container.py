@@ -34,7 +34,7 @@ class Content(NamedTuple):
     digest: str
 
 
-def packed(kind: str, said: Any, arrays: Sequence[np.ndarray]) -> tuple[bytes, str]:
+def packed(kind: str, said: object, arrays: Sequence[np.ndarray]) -> tuple[bytes, str]:
     """A file of some `kind` as bytes, and its checksum."""
     arrays = [np.asarray(x) for x in arrays]
     layout = [[x.dtype.str, list(x.shape)] for x in arrays]

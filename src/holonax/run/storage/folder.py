@@ -18,7 +18,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from ..._messages import shown
 from .container import StorageError
@@ -39,7 +39,7 @@ _SILENT = 120.0  # and after which one on another machine is taken to have died
 _NO_LOCKS = {getattr(errno, x, -1) for x in ("ENOSYS", "ENOTSUP", "EOPNOTSUPP", "ENOLCK", "EINVAL")}
 
 
-def checked_path(owner: str, option: str, path: Any) -> Path:
+def checked_path(owner: str, option: str, path: object) -> Path:
     """`path` as that of a directory, or one message about what is wrong with it."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -20,11 +20,16 @@ from ...compiler.fingerprint import Unknown, fingerprint
 from ...system.base import System
 from ..events import Event, Impact
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
 # What a primitive is told beside what it computes.
 _ASIDE = {"name", "jvp_jaxpr_fun", "jvp_jaxpr_thunk", "fwd_jaxpr_thunk", "bwd", "ctx_mesh"}
 
 
-def traced(system: System, events: tuple[Event, ...], t: Any, q: Any, v: Any) -> dict[str, str]:
+def traced(
+    system: System, events: tuple[Event, ...], t: Any, q: ArrayLike, v: ArrayLike
+) -> dict[str, str]:
     """The programs of a system's and of events' functions, each as one number."""
     t, q, v = (np.asarray(x, dtype=float) for x in (t, q, v))
 
@@ -47,7 +52,7 @@ def traced(system: System, events: tuple[Event, ...], t: Any, q: Any, v: Any) ->
     return {name: program(part, t, q, v) for name, part in parts.items()}
 
 
-def program(function: Callable[..., Any], *arguments: Any) -> str:
+def program(function: Callable[..., Any], *arguments: ArrayLike) -> str:
     """A function's program, as one number: what it does with arguments like these."""
     digest = hashlib.sha256()
     for word in _closed(jax.make_jaxpr(function)(*arguments)):
@@ -89,7 +94,7 @@ def _jaxpr(jaxpr: Any) -> Iterator[Any]:
         yield from variable(x)
 
 
-def _value(x: Any) -> Iterator[Any]:
+def _value(x: object) -> Iterator[Any]:
     """A constant, or what a primitive is told."""
     if isinstance(x, core.ClosedJaxpr):
         yield from _closed(x)

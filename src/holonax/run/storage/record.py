@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,9 @@ import numpy as np
 
 from ...compiler.trees import Undescribed, class_named, name_of, rule_name, rule_named
 from .container import Spoilt
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 _NUMBERS = "biufc"
 
@@ -57,7 +60,7 @@ class Writer:
         new.made = {name: list(x) for name, x in self.made.items()}
         return new
 
-    def write(self, part: str, thing: Any) -> Any:
+    def write(self, part: str, thing: object) -> Any:
         """A thing as plain data, that belongs to `part`."""
         self._part = part
         for names in (self.record.objects, self.left_out, self.made):
@@ -83,7 +86,7 @@ class Writer:
             self._known[id(x)] = self._object(x)
         return self._known[id(x)]
 
-    def _array(self, x: Any) -> int:
+    def _array(self, x: object) -> int:
         self.record.arrays.append(np.asarray(x))
         return len(self.record.arrays) - 1
 
@@ -96,7 +99,7 @@ class Writer:
                 self._known[id(kind)] = self._leave_out(kind)
             return self._known[id(kind)]
 
-    def _object(self, x: Any) -> Any:
+    def _object(self, x: object) -> Any:
         kind = type(x)
         if isinstance(x, type):
             named = self._class(x)
@@ -114,7 +117,7 @@ class Writer:
         objects[node["object"][1]] = {"of": self._class(kind), "fields": fields}
         return node
 
-    def _leave_out(self, x: Any) -> Any:
+    def _leave_out(self, x: object) -> Any:
         left_out = self.left_out[self._part]
         left_out.append(x)
         node = {"given": [self._part, len(left_out) - 1]}
@@ -125,7 +128,7 @@ class Writer:
         return node
 
 
-def _array_kind(x: Any) -> str | None:
+def _array_kind(x: object) -> str | None:
     """What to call an array of numbers: which come back as they were."""
     for kind, label in ((jax.Array, "jax"), (np.ndarray, "numpy"), (np.generic, "scalar")):
         if isinstance(x, kind) and x.dtype.kind in _NUMBERS:
@@ -208,10 +211,10 @@ class Reader:
             raise ValueError("a thing that was left out")
         return self._left_out[part][k]
 
-    def _class(self, kind: Any) -> type:
+    def _class(self, kind: object) -> type:
         return class_named(kind) if isinstance(kind, str) else self._thing(kind)
 
-    def _sequence(self, kind: Any, items: list[Any]) -> Any:
+    def _sequence(self, kind: object, items: list[Any]) -> Any:
         found = self._class(kind)
         size = len(getattr(found, "_fields", items))
         if not issubclass(found, tuple) or size != len(items):
@@ -236,7 +239,7 @@ class Reader:
         raise ValueError("an object")
 
 
-def differences(old: Record, new: Record, before: Any, now: Any, path: str) -> Iterator[str]:
+def differences(old: Record, new: Record, before: Any, now: PyTree, path: str) -> Iterator[str]:
     """Where two things are not the same, in words; nodes of two records are compared by content."""
     yield from _Comparison(old, new).of(before, now, path)
 
@@ -303,6 +306,6 @@ def _numbers(a: np.ndarray, b: np.ndarray, path: str) -> Iterator[str]:
         yield f"{path} is {_said(b.tolist())}, it was {_said(a.tolist())}"
 
 
-def _said(x: Any) -> str:
+def _said(x: object) -> str:
     text = " ".join(str(x["of"] if isinstance(x, dict) and "of" in x else x).split())
     return text if len(text) <= 50 else f"{text[:46]} ..."

@@ -214,7 +214,7 @@ def _trails(system: Mechanism, traces: Traces) -> list[dict[str, Any]]:
     ]
 
 
-def _quantities(result: Result, frames: Frames) -> list[dict[str, Any]]:
+def _quantities(result: Result, frames: Frames) -> list[dict[str, str]]:
     """Curves at the frames, of every number by name; of large mechanisms the first."""
     names = [x for x in result.quantities() if "acceleration" not in x and "quaternion" not in x]
     out = []
@@ -233,7 +233,7 @@ def _quantities(result: Result, frames: Frames) -> list[dict[str, Any]]:
     return out
 
 
-def _chosen(system: Mechanism, quantities: list[dict[str, Any]]) -> list[str]:
+def _chosen(system: Mechanism, quantities: list[dict[str, str]]) -> list[str]:
     """The curves that are shown at first: what joints and springs do, else positions; energy."""
     names, bodies = [x["name"] for x in quantities], system.bodies.names
     wanted = [x for x in names if x.endswith((".angle", ".slide", ".length"))]

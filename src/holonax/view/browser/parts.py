@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,12 +11,15 @@ from ...system.mechanism import Mechanism
 from ..meshes import read_mesh
 from .sampling import encoded
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
 Part = dict[str, Any]
 _THIN = 0.010  # of the mechanism's size: half the width of a bar, and how thick planar bodies are
 _AXES = {"x": 0, "y": 1, "z": 2}
 
 
-def spatial(point: Any) -> np.ndarray:
+def spatial(point: ArrayLike) -> np.ndarray:
     """A point of the plane or of space, as three numbers."""
     point = np.asarray(point, dtype=float).ravel()
     return np.pad(point, (0, 3 - point.size))
@@ -66,7 +69,7 @@ def attached_points(system: Mechanism, frame: int) -> list[np.ndarray]:
     return found
 
 
-def part(kind: str, size: Any, at: Any, turn: Any = (1, 0, 0, 0), **more: Any) -> Part:
+def part(kind: str, size: Any, at: ArrayLike, turn: ArrayLike = (1, 0, 0, 0), **more: Any) -> Part:
     """A mesh of unit size, scaled and placed."""
     numbers = lambda x: [float(y) for y in x]  # noqa: E731
     return {"kind": kind, "size": numbers(size), "at": numbers(at), "turn": numbers(turn), **more}

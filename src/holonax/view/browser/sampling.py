@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...result.motion import BodyMotion, body_motion
 from ...result.result import Result
 from ...system.mechanism import Mechanism
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 MOST = 600  # frames of a page
 
@@ -46,7 +49,7 @@ class Frames:
         turn = np.stack([np.cos(half), zero, zero, np.sin(half)], axis=1)
         return np.concatenate([motion.position, (zero + height)[:, None], turn], axis=1)
 
-    def at_frames(self, values: Any) -> np.ndarray:
+    def at_frames(self, values: ArrayLike) -> np.ndarray:
         """What is known at the saved states, between which it is taken as straight."""
         values = np.asarray(values, dtype=float)
         flat = values.reshape(values.shape[0], -1)
@@ -54,6 +57,6 @@ class Frames:
         return np.stack(columns, axis=1).reshape(self.t.size, *values.shape[1:])
 
 
-def encoded(values: Any, kind: str = "<f4") -> str:
+def encoded(values: ArrayLike, kind: str = "<f4") -> str:
     """Numbers as text: little-endian, in base 64."""
     return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode("ascii")
