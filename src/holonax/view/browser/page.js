@@ -181,8 +181,9 @@ function drawCharts() {
 function shown(value, scale) {
   if (!Number.isFinite(value)) return "–";
   const digits = Math.max(0, Math.min(8, 2 - Math.floor(Math.log10(Math.abs(scale) || 1))));
-  const size = Math.abs(value);
-  return size >= 1e5 || (digits > 6 && size) ? value.toExponential(2) : value.toFixed(digits).replace(/^-(0\.?0*)$/, "$1");
+  const size = Math.abs(value), order = (x) => Math.floor(Math.log10(Math.abs(x) || 1));
+  const told = Math.max(2, Math.min(12, order(value) - order(scale) + 1)); // so that marks of a small range differ
+  return size >= 1e5 || (digits > 6 && size) ? value.toExponential(told) : value.toFixed(digits).replace(/^-(0\.?0*)$/, "$1");
 }
 
 function chooseCharts() {
