@@ -1,6 +1,7 @@
 """Models as units for co-simulation, run by another tool."""
 
 import sys
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -86,3 +87,12 @@ def test_a_missing_library_is_named(fmi, library, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError, match=rf'needs {library}, .* pip install "holonax\[fmu\]"'):
         export_fmu(crank(), tmp_path / "Crank.fmu", outputs=["A.angle"], fmi=fmi)
+
+
+def test_a_unit_may_have_the_name_of_a_module(tmp_path, monkeypatch):
+    """As one that was run in this process is: neither is in the other's way."""
+    pytest.importorskip("pythonfmu")
+    other = ModuleType("Crank")
+    monkeypatch.setitem(sys.modules, "Crank", other)
+    assert export_fmu(crank(), tmp_path / "Crank.fmu", outputs=["A.angle"], dt=0.01).exists()
+    assert sys.modules["Crank"] is other

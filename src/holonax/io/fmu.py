@@ -99,12 +99,16 @@ def export_fmu(
         parts = {"model.json": model_text(model, ".json"), "unit.json": json.dumps(said)}
         for name, content in parts.items():
             (where / name).write_text(content, encoding="utf-8")
-        path_before = list(sys.path)
+        # the unit is imported from here, to be described; another module may have its name, such as
+        # a unit that was run in this process
+        path_before, other = list(sys.path), sys.modules.pop(target.stem, None)
         try:
             made = builder.build_FMU(main, dest=where, project_files=[where / x for x in parts])
-        finally:  # the unit was imported from here, to be described
+        finally:
             sys.path[:] = path_before
             sys.modules.pop(target.stem, None)
+            if other is not None and not hasattr(other, target.stem):  # not an older unit
+                sys.modules[target.stem] = other
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(Path(made).read_bytes())
     return target
