@@ -33,6 +33,7 @@ def shown_option(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else repr(value)
 
 
+@jax.jit  # so that it is traced once, for the step and for its derivative
 def dynamics(system: System, q: Array, v: Array, t: Array, a: Array, lam: Array) -> Array:
     """M a - f - r(lam) + G^T lam."""
     force = system.force(q, v, t)

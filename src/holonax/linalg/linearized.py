@@ -95,16 +95,16 @@ class Walk:
 
     def _equation(self, eqn: Any, values: list[Value]) -> list[Value]:
         name = eqn.primitive.name
+        primals = [x.primal for x in values]
+        active = [x.tangent is not None for x in values]
+        if not any(active):
+            return [Value(y) for y in bound(eqn, primals)]
         if name in CALLS:
             inner = eqn.params[CALLS[name]]
             closed = hasattr(inner, "consts")
             return self.follow(
                 inner.jaxpr if closed else inner, inner.consts if closed else (), values
             )
-        primals = [x.primal for x in values]
-        active = [x.tangent is not None for x in values]
-        if not any(active):
-            return [Value(y) for y in bound(eqn, primals)]
         takes = [x.tangent for x in values if x.tangent is not None]
         return self._added(*self.derived(eqn, primals, active), takes)
 

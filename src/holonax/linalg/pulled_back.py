@@ -51,16 +51,6 @@ def pulled_back(
     return jax.tree.structure(shape).unflatten(outs), pull
 
 
-def value_and_pulled_back(fun: Callable[..., PyTree]) -> Callable[..., tuple[Any, Any]]:
-    """As `jax.value_and_grad(fun)`: the value, and its derivative by the first argument."""
-
-    def both(first: Any, *others: Any) -> tuple[Any, Any]:
-        value, pull = pulled_back(lambda x: fun(x, *others), first)
-        return value, pull(jnp.ones_like(value))[0]
-
-    return both
-
-
 def depends(jaxpr: jax_core.Jaxpr, active: Sequence[bool]) -> list[bool]:
     """Which real results of a program depend on those of its arguments that are `active`."""
     known = {v for v, a in zip(jaxpr.invars, active, strict=True) if a}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -103,14 +105,27 @@ class Origin:
         found = jax.tree_util.tree_leaves_with_path(self._numbers)
         return {jax.tree_util.keystr(path, simple=True, separator="."): x for path, x in found}
 
+    @cached_property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each number by its name."""
+        return {name: np.shape(x) for name, x in self._leaves.items()}
+
+    @cached_property
+    def _places(self) -> dict[str, slice]:
+        """Where each number is in the vector of all."""
+        ends = np.cumsum([0, *(math.prod(shape) for shape in self.shapes.values())]).tolist()
+        return {name: slice(*pair) for name, pair in zip(self.shapes, itertools.pairwise(ends))}
+
     def named(self, numbers: np.ndarray | Array) -> dict[str, np.ndarray | Array]:
         """The numbers of a vector by name."""
-        out, at = {}, 0
-        for name, x in self._leaves.items():
-            size = int(np.size(x))
-            out[name] = numbers[at : at + size].reshape(np.shape(x))
-            at += size
-        return out
+        shapes = self.shapes
+        return {name: numbers[at].reshape(shapes[name]) for name, at in self._places.items()}
+
+    def replaced(self, numbers: Array, changed: Mapping[str, Array]) -> Array:
+        """A vector of all numbers with some of them replaced."""
+        for name, x in changed.items():
+            numbers = numbers.at[self._places[name]].set(jnp.ravel(x))
+        return numbers
 
     def system(self, values: Mapping[str, Array]) -> Any:
         """The mechanism with these numbers, all of them given."""

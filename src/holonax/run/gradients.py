@@ -8,6 +8,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
@@ -17,9 +18,10 @@ from .._messages import listed, shown
 from .._numbers import array, finite_number
 from .._parts import Parts
 from ..compiler import native
-from ..linalg.pulled_back import pulled_back, value_and_pulled_back
+from ..linalg.pulled_back import depends, followed_back, pulled_back
 from ..start.consistent import Start
 from ..system.base import System, check_system
+from .reversible import Reversible
 from .traced_request import checked_start, increasing_times, usual_tolerance, with_breaks
 from .trajectory import TracedRun, Trajectory, run_of, trajectory
 
@@ -144,14 +146,19 @@ def _program(objective: Objective, names: tuple[str, ...], rest: Hashable) -> An
     def value_of_steps(values: Any, begun: Any, leaves: Any, _: Any, *given: Any) -> Any:
         knots, numbers = given
         real, others = begun
+        first = eqx.combine(real, others)
+        run = prepared(values, leaves, knots, numbers)
+        wanted = _uses_multipliers(objective, run, first, knots)
 
-        def value(moving: Any) -> Any:
-            values, real = moving
-            run, begun = prepared(values, leaves, knots, numbers), eqx.combine(real, others)
-            wanted = _uses_multipliers(objective, run, begun, knots)
-            return objective(run.from_first(begun, knots, numbers, wanted))
+        def loop(values: Any, real: Any) -> Any:
+            run = prepared(values, leaves, knots, numbers)
+            return Reversible.of(*run.loop(eqx.combine(real, others), knots, numbers), run.room)
 
-        return value_and_pulled_back(value)((values, real))
+        def value(values: Any, end: Any, others: Any) -> Any:
+            run = prepared(values, leaves, knots, numbers)
+            return objective(run.reached(eqx.combine(end, others), knots, numbers, wanted))
+
+        return _there_and_back(loop, value, values, real)
 
     def derivative_of_start(values: Any, cotangent: Any, *given: Any) -> Any:
         pull = pulled_back(lambda x: first(x, *given)[0], values)[1]
@@ -166,6 +173,35 @@ def _program(objective: Objective, names: tuple[str, ...], rest: Hashable) -> An
         return value, {name: by_steps[name] + by_start[name] for name in values}
 
     return both
+
+
+def _there_and_back(loop: Any, value: Any, values: Any, first: Any) -> Any:
+    """value(values, real numbers, other arrays), of those at the end of loop(values, first), and
+    its derivatives by `values` and `first`.
+
+    JAX would find the same, but shares nothing that was traced on the way there with the way back.
+    """
+    found: list[Reversible] = []
+
+    def numbers(values: Any, first: Any) -> Any:
+        reversible, *parts = loop(values, first)
+        found.append(reversible)
+        return parts
+
+    closed, shape = jax.make_jaxpr(numbers, return_shape=True)(values, first)
+    leaves, tree = jax.tree.flatten((values, first))
+    outs, pull_first = followed_back(closed, leaves)
+    real, arrays = jax.tree.structure(shape).unflatten(outs)
+    moving = depends(closed.jaxpr, [True] * len(leaves))[: len(jax.tree.leaves(real))]
+    end, kept = found[0].there(real, arrays)
+    ends, others = eqx.partition(end, eqx.is_inexact_array)
+    result, pull_end = pulled_back(lambda values, ends: value(values, ends, others), values, ends)
+    by_values, of_ends = pull_end(jnp.ones_like(result))
+    back = jax.tree.leaves(found[0].back(real, arrays, kept, moving, of_ends))
+    by_loop = pull_first([*back, *[None] * (len(outs) - len(back))])
+    by_loop = [jnp.zeros_like(x) if y is None else y for x, y in zip(leaves, by_loop, strict=True)]
+    more, by_first = tree.unflatten(by_loop)
+    return result, (jax.tree.map(jnp.add, by_values, more), by_first)
 
 
 def _uses_multipliers(objective: Objective, run: TracedRun, first: Any, knots: Any) -> bool:

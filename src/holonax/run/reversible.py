@@ -53,12 +53,10 @@ class _Step(NamedTuple):
 def carried(given: Any, first: TracedProgress, room: int, adjoint: Adjoint) -> TracedProgress:
     """The progress at the end, of at most `room` steps; `given` are the method, the settings and
     the breaks."""
-    first = first._replace(good=jnp.asarray(True))
     if adjoint == "forward":
         return _run(given, first, room, differentiable=True)
-    real, fixed = eqx.partition((given, first), eqx.is_inexact_array)
-    arrays, rest = eqx.partition(fixed, eqx.is_array)
-    return _Reversible(rest, room)(real, arrays)
+    loop, real, arrays = Reversible.of(given, first, room)
+    return loop(real, arrays)
 
 
 def _anew(given: Any, before: System, t: Array, y: Any, old: LoopState, **kind: bool) -> LoopState:
@@ -202,19 +200,27 @@ class _AllKept(NamedTuple):
         return self.lines.apart(self.real, self.whole, k)
 
 
-class _Reversible:
+class Reversible:
     """The loop with a derivative of its own.
 
-    What has no derivative, numbers of steps and the like, is kept as it is.
+    What has no derivative, numbers of steps and the like, is kept as it is. It may be called, for
+    JAX to differentiate it, or followed there and back by whoever knows what moves.
     """
 
     def __init__(self, rest: Any, room: int):
         self.rest, self.room = rest, room
 
+    @staticmethod
+    def of(given: Any, first: TracedProgress, room: int) -> tuple[Reversible, Any, Any]:
+        """The loop, its real numbers, and its other arrays."""
+        real, fixed = eqx.partition((given, first), eqx.is_inexact_array)
+        arrays, rest = eqx.partition(fixed, eqx.is_array)
+        return Reversible(rest, room), real, arrays
+
     def __call__(self, real: Any, arrays: Any) -> TracedProgress:
         @jax.custom_vjp
         def run(real: Any, arrays: Any) -> Any:
-            # traced as in `_forward`, so that this is done once
+            # traced as in `there`, so that this is done once
             given, first = self._joined(real, arrays)
             end = _run(given, first, self.room, keeps=True)
             return eqx.partition(end, eqx.is_inexact_array)
@@ -228,6 +234,16 @@ class _Reversible:
     def _forward(self, real: Any, arrays: Any) -> Any:
         moving = _Flags(x.perturbed for x in jax.tree.leaves(real))
         real, arrays = jax.tree.map(lambda x: x.value, (real, arrays))
+        end, kept = self.there(real, arrays)
+        return eqx.partition(end, eqx.is_inexact_array), (real, arrays, kept, moving)
+
+    def _backward(self, residuals: Any, cotangent: Any) -> Any:
+        real, arrays, kept, moving = residuals
+        end: TracedProgress = jax.tree.map(_instantiated, cotangent[0], is_leaf=_is_zero)
+        return self.back(real, arrays, kept, moving, end), jax.tree.map(_no_tangent, arrays)
+
+    def there(self, real: Any, arrays: Any) -> tuple[TracedProgress, Any]:
+        """The progress at the end, and what is kept of the steps."""
         given, first = self._joined(real, arrays)
         plain = lambda now: _step(given, now.loop, now.filled, keeps=True)  # noqa: E731
         shapes = jax.eval_shape(lambda now: _Kept(now.loop, now.filled, plain(now).solution), first)
@@ -242,19 +258,17 @@ class _Reversible:
 
         going = lambda state: _goes_on(given, state[0], self.room)  # noqa: E731
         end, kept = lax.while_loop(going, body, (first, lines.room(self.room)))
-        kept = _AllKept(lines, *kept)
-        return eqx.partition(end, eqx.is_inexact_array), (real, arrays, kept, end.tried, moving)
+        return end, (_AllKept(lines, *kept), end.tried)
 
-    def _backward(self, residuals: Any, cotangent: Any) -> Any:
-        real, arrays, kept, tried, moving = residuals
+    def back(self, real: Any, arrays: Any, kept: Any, moving: Sequence[bool], end: Any) -> Any:
+        """The cotangents of the real numbers, those that are `moving`, from those of the end's."""
         given = self._joined(real, arrays)[0]
-        end: TracedProgress = jax.tree.map(_instantiated, cotangent[0], is_leaf=_is_zero)
         tree = jax.tree.structure(real[0])
-        given_back, loop_back = _followed_back(given, moving, kept, tried, end)
+        steps, tried = kept
+        given_back, loop_back = _followed_back(given, moving, steps, tried, end)
         # the rows at first have the start among them, and nothing else that moves
         none: Any = None
-        first_back = TracedProgress(loop_back, end.rows, none, none, none)
-        return (tree.unflatten(given_back), first_back), jax.tree.map(_no_tangent, arrays)
+        return tree.unflatten(given_back), TracedProgress(loop_back, end.rows, none, none, none)
 
 
 def _followed_back(

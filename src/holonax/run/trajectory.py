@@ -205,16 +205,26 @@ class TracedRun(NamedTuple):
         self, first: LoopState, knots: Array, numbers: dict[str, Array], multipliers: bool = True
     ) -> Trajectory:
         """The motion from the first state on; without the `multipliers`, these are zero."""
-        system, formulation, integrator = self.setup[:3]
-        knots = jnp.asarray(knots)
-        breaks, wanted = numbers.get("breaks"), numbers.get("wanted")
-        settings = _settings(knots, numbers, first.y[1].shape[0])
-        given = self.setup, settings, breaks
-        start = TracedProgress(
-            first, _room(first.y, len(knots)), jnp.asarray(1), jnp.asarray(0), True
-        )
+        given, start = self.loop(first, knots, numbers)
         end = carried(given, start, self.room, self.adjoint)
-        reached = (end.filled >= knots.shape[0]) & end.good
+        return self.reached(end, knots, numbers, multipliers)
+
+    def loop(self, first: LoopState, knots: Array, numbers: dict[str, Array]) -> tuple[Any, Any]:
+        """What the time loop is given, and how it begins; see `carried`."""
+        knots = jnp.asarray(knots)
+        settings = _settings(knots, numbers, first.y[1].shape[0])
+        start = TracedProgress(
+            *(first, _room(first.y, len(knots)), jnp.asarray(1), jnp.asarray(0)), jnp.asarray(True)
+        )
+        return (self.setup, settings, numbers.get("breaks")), start
+
+    def reached(
+        self, end: TracedProgress, knots: Array, numbers: dict[str, Array], multipliers: bool
+    ) -> Trajectory:
+        """The motion, from how far the loop has come."""
+        system, formulation, integrator = self.setup[:3]
+        knots, wanted = jnp.asarray(knots), numbers.get("wanted")
+        good = (end.filled >= knots.shape[0]) & end.good
         if wanted is not None:
             knots, rows = knots[wanted], jax.tree.map(lambda x: x[wanted], end.rows)
             end = end._replace(rows=rows)
@@ -222,8 +232,8 @@ class TracedRun(NamedTuple):
         if multipliers:
             lam = _multipliers(system, formulation, integrator, knots, end.rows)
         else:
-            lam = jnp.zeros((len(knots), self.constraint_rows(first, knots)))
-        return Trajectory(knots, q, v, lam, reached, end.tried)
+            lam = jnp.zeros((len(knots), self.constraint_rows(end.loop, knots)))
+        return Trajectory(knots, q, v, lam, good, end.tried)
 
     def constraint_rows(self, first: LoopState, knots: Any) -> int:
         """How many rows the constraints have."""

@@ -199,7 +199,7 @@ class BodySet(eqx.Module):
 
     def retract(self, q: Array, step: Array) -> Array:
         """q moved by an increment."""
-        return self.frame.retract(q.reshape(-1, self.n), step.reshape(-1, self.n)).ravel()
+        return _retract(self.frame, self.n, q, step)
 
     def difference(self, start: Array, end: Array) -> Array:
         """The increment from start to end."""
@@ -408,6 +408,11 @@ class BodySet(eqx.Module):
 
 
 # A program asks for these several times; inside a jit they are traced once.
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _retract(frame: Any, n: int, q: Array, step: Array) -> Array:
+    return frame.retract(q.reshape(-1, n), step.reshape(-1, n)).ravel()
 
 
 @jax.jit

@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from .._arguments import choice
 from .._messages import listed, shown, unknown_name
@@ -32,6 +33,7 @@ from .array_types import (
 from .base import Array, ConstraintFactor, Metric, Rows, System
 from .beam import BeamElement
 from .beam_places import BeamPlace, node_named
+from .changed_numbers import following_of
 from .elements import Indices
 from .first_order import StateValue, state_rows
 from .frames import PlanarFrame
@@ -113,29 +115,54 @@ class Mechanism(System):
         One of the parameters of a user's function goes by its own name as well, ``"push.gain"``
         for ``"push.parameters.gain"``.
         """
-        known, changed = self.parameters(), {**(changes or {}), **more}
+        known, changed = self._shapes(), {**(changes or {}), **more}
         changed = {_full_name(known, name): value for name, value in changed.items()}
         for name, value in changed.items():
             if name not in known:
                 raise KeyError(
                     f"The mechanism has no parameter {shown(name)}; it has {listed(known, 12)}."
                 )
-            if np.shape(value) != np.shape(known[name]):
+            if np.shape(value) != known[name]:
                 raise ValueError(
-                    f"with_parameters: {name} has the shape {np.shape(known[name])}, not "
-                    f"{np.shape(value)}."
+                    f"with_parameters: {name} has the shape {known[name]}, not {np.shape(value)}."
                 )
-        made = self.origin.system({**known, **changed})
+        leaves, structure = jax.tree.flatten(self)
+        if changed and all(isinstance(x, Tracer) for x in leaves):
+            return structure.unflatten(self._followed(changed, leaves, structure))
+        return structure.unflatten(jax.tree.leaves(self.made_anew(changed)))
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of every number of the description, by its name."""
+        return {} if self.origin is None else self.origin.shapes
+
+    def made_anew(self, changed: Mapping[str, Any]) -> Mechanism:
+        """The mechanism of the description with some of its numbers replaced."""
+        made = self.origin.system({**self.parameters(), **changed})
         if self.released:
             made = made.with_joints(release=self.released)
-        leaves, structure = jax.tree.flatten(self)
-        new = jax.tree.leaves(made)
-        if [np.shape(x) for x in leaves] != [np.shape(x) for x in new]:
+        shapes = [[np.shape(x) for x in jax.tree.leaves(tree)] for tree in (self, made)]
+        if shapes[0] != shapes[1]:
             raise ValueError(
                 f"with_parameters: {listed(changed)} would change the structure of the mechanism. "
                 "Build it anew from model.with_parameters(...)."
             )
-        return structure.unflatten(new)
+        return made
+
+    def _followed(self, changed: dict[str, Any], leaves: list[Any], structure: Any) -> list[Any]:
+        """All numbers, where those that follow from what has changed are computed."""
+        # the numbers of the description are changed in place, here and in what `whole` is
+        own = [k for k, x in enumerate(leaves) if any(x is y for y in self._descriptions)]
+        values = [jnp.asarray(x, float) for x in changed.values()]
+        shapes = tuple((x.shape, x.dtype) for x in (*values, *leaves))
+        found = following_of(structure, shapes, tuple(changed), tuple(own))(values, leaves)
+        for k in own:
+            found[k] = self.origin.replaced(found[k], dict(zip(changed, values, strict=True)))
+        return found
+
+    @property
+    def _descriptions(self) -> list[Any]:
+        inner = [] if self.whole is None else self.whole._descriptions
+        return [self.numbers, *inner]
 
     # -- joints that come and go -----------------------------------------------------------
 
@@ -576,7 +603,7 @@ class Mechanism(System):
         return self.bodies.frame is PlanarFrame
 
 
-def _full_name(known: Mapping[str, Array], name: str) -> str:
+def _full_name(known: Mapping[str, object], name: str) -> str:
     """The name of a parameter, where that of a user's function may be given by its own."""
     item, _, own = str(name).partition(".")
     full = f"{item}.parameters.{own}"

@@ -19,9 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
@@ -138,7 +140,7 @@ class MechanismSolver(StepSolver):
     """Solves the linear equations of steps of a mechanism by its structure."""
 
     def __init__(self, bodies: Any, level: Level, augment: float | None):
-        self._bodies = bodies
+        self._bodies, self._augment = bodies, augment
         if level == "both" and not bodies.joints:
             level = "velocity"  # nothing moves positions, so that s follows from y
         self._level: Level = level
@@ -158,6 +160,12 @@ class MechanismSolver(StepSolver):
     def products(self) -> float:
         solver = self._way.elimination
         return 1.0 if solver is None else max(solver.products, 1.0)
+
+    def prepare(self, at: StepPoint, weights: StepWeights) -> PyTree:
+        if weights.end is not None:
+            return super().prepare(at, weights)
+        parts = weights[:4]
+        return _prepared(self._level, weights.still, self._bodies, self._augment, at, parts)
 
     def slopes(self, at: StepPoint, weights: StepWeights) -> Slopes:
         return step_slopes(self._bodies, self._level, at, weights)
@@ -179,10 +187,14 @@ class MechanismSolver(StepSolver):
         A smaller error than that of the check needs no refinement here: the next iteration of
         Newton's method, whose right-hand side is exact, is one.
         """
-        y, l, m = self._way.solve(factor, motion, constraints, positions)
+        sides = motion, constraints, positions
+        return _solved(self._level, checked, self._bodies, self._augment, factor, sides)
+
+    def _solve(self, factor: PyTree, sides: PyTree, checked: bool) -> PyTree:
+        y, l, m = self._way.solve(factor, *sides)
         blocks = factor[0]
         if checked and not isinstance(self._way, Gathered) and not jnp.iscomplexobj(y):
-            fine = self._solves(blocks, (motion, constraints, positions), (y, l, m))
+            fine = self._solves(blocks, sides, (y, l, m))
             y = jnp.where(fine, y, jnp.nan)
         return spun(self._bodies, blocks.back, y), l, m
 
@@ -200,3 +212,22 @@ class MechanismSolver(StepSolver):
             size = jnp.maximum(big(positions), big(y))
             fine &= big(positions - got[2]) <= REJECTED * size
         return fine
+
+
+# A step that is taken again for its derivative asks for these as well; inside a jit they are traced
+# once.
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _prepared(
+    level: Level, still: bool, bodies: Any, augment: Any, at: StepPoint, parts: Any
+) -> PyTree:
+    solver, weights = MechanismSolver(bodies, level, augment), StepWeights(*parts, still=still)
+    return solver.factor(solver.slopes(at, weights), weights)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _solved(
+    level: Level, checked: bool, bodies: Any, augment: Any, factor: PyTree, sides: PyTree
+) -> PyTree:
+    return MechanismSolver(bodies, level, augment)._solve(factor, sides, checked)
