@@ -291,6 +291,12 @@ def test_gradient_by_a_mass_a_length_a_stiffness_and_a_start(mechanism, pair):
         assert np.sum(gradient[name] * along) == pytest.approx(slope, rel=1e-6), name
     slope = central(lambda x: call({}, (1 + x) * start.v)[0], h)
     assert gradient["v"] @ start.v == pytest.approx(slope, rel=1e-6)
+    # where the start does not fit, and is moved onto the constraints first
+    mass, length = names[:2]
+    at = {length: 1.002 * np.asarray(system.parameters()[length])}
+    m = float(system.parameters()[mass])
+    slope = central(lambda x: call({**at, mass: (1 + x) * m}, start.v)[0], h)
+    assert call(at, start.v)[1][mass] * m == pytest.approx(slope, rel=1e-6)
 
 
 def batch_cases():

@@ -22,6 +22,7 @@ IN_LOOPS = 32  # and in programs of wide arrays
 # Entries of an axis up to which there is no loop over it in these; if another one has many times as
 # many; and how many these are.
 WRITTEN_OUT, BESIDE, MANY_TIMES = 8, 36, 4
+ZEROED = 16  # zeros from which on an array is filled with these first
 DEEPEST = 32  # rules for large arrays that may call one another
 
 
@@ -257,15 +258,25 @@ class Arrays:
         buffer = self.b.recall(key)
         if buffer is None:
             buffer = self.new_buffer(kind, x.size)
-            self.write(buffer, flat)
+            self._begin(buffer, flat)
             buffer.shared = True
             self.b.remember(key, buffer)
         return Stored(buffer, x.shape)
 
-    def write(self, buffer: Buffer, nodes: list[Node], first: Node | None = None) -> None:
-        """Scalars into memory, one after the other, from the entry `first` on."""
+    def write(
+        self,
+        buffer: Buffer,
+        nodes: list[Node],
+        first: Node | None = None,
+        but: Node | None = None,
+    ) -> None:
+        """Scalars into memory, one after the other, from the entry `first` on; all but those that
+        are `but`, which is there already."""
         b, k = self.b, 0
         while k < len(nodes):
+            if nodes[k] is but:
+                k += 1
+                continue
             at = b.index(k) if first is None else b.apply("add", "i64", first, b.index(k))
             node, step = nodes[k], 1
             if node.op == "part" and node.data == 0 and buffer.kind == "f64":
@@ -274,6 +285,15 @@ class Arrays:
                     node, step = row, len(row.parts)
             b.store(buffer, at, node)
             k += step
+
+    def _begin(self, buffer: Buffer, nodes: list[Node]) -> None:
+        """All that is in a new buffer; many zeros are written at once."""
+        zero = self.b.const(buffer.kind, 0)
+        if nodes.count(zero) < ZEROED:
+            self.write(buffer, nodes)
+        else:
+            self.b.zero(buffer)
+            self.write(buffer, nodes, but=zero)
 
     def fill(self, target: Stored, x: Delayed) -> None:
         """Compute a delayed array into memory."""
@@ -316,7 +336,7 @@ class Arrays:
         """A buffer of its own with the array's entries, which are of this kind."""
         buffer = self.new_buffer(kind, x.size)
         if isinstance(x, np.ndarray):
-            self.write(buffer, x.ravel().tolist())
+            self._begin(buffer, x.ravel().tolist())
         elif isinstance(x, Delayed) and x.is_zero:
             self.b.zero(buffer)
         elif isinstance(x, Delayed) and x.stored is None:

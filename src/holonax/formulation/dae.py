@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import equinox as eqx
@@ -54,6 +55,13 @@ class DaeFormulation(Formulation):
 def position_rows(system: System, q: Array, t: Array, mu: Array, rows: int) -> Array:
     """G^T mu for multipliers of the holonomic rows only."""
     return system.constraint_force(q, t, jnp.pad(mu, (0, rows - mu.shape[0])))
+
+
+@partial(jax.jit, static_argnums=0)  # for the first state and its method, traced once
+def _matrix_sizes(
+    size: Literal["mean", "norm"], system: System, q: Array, v: Array, t: Array
+) -> tuple[Array, Array, Array]:
+    return system.matrix_sizes(q, v, t, size)
 
 
 class Index3(DaeFormulation):
@@ -151,7 +159,8 @@ class Index3(DaeFormulation):
         given = (self.mass, self.damping, self.stiffness)
         if all(x is not None for x in given):
             return given  # pyright: ignore[reportReturnType]
-        found = system.matrix_sizes(q, v, t, self.reference_size)
+        # the scaling of Newton's matrix does not move what it solves
+        found = _matrix_sizes(self.reference_size, *jax.lax.stop_gradient((system, q, v, t)))
         return tuple(b if a is None else a for a, b in zip(given, found, strict=True))
 
     def algebraic_scale(self, context: StepContext) -> Array:

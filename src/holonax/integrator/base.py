@@ -55,6 +55,9 @@ class Integrator(eqx.Module):
         """The order of the error of a run's first step, from which its length is chosen."""
         return self.error_order(terms)
 
+    # whether the first state is followed back from what it was found to be (`known.py`)
+    begins_again: ClassVar[bool] = False
+
     def first_state(self, context: StepContext, t: Array, q: Array, v: Array) -> PyTree:
         """y at the start; explicit methods need (q, v) only."""
         return q, v

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from . import tables
 from .base import Integrator
@@ -104,15 +105,26 @@ class RungeKutta(Integrator):
             weight = weights[i]
             return sum((weight[j] * ks[j] for j in range(1, stages)), weight[0] * ks[0])
 
-        def stage(ks: Array, i: Array) -> Any:
-            z = start + h * (before[i] * ks[i - 1] if chained else total(ks, i))
-            k = jnp.concatenate(terms.vf(t0 + nodes[i] * h, (z[:nq], z[nq:]), context))
-            if known is not None:  # the values are known, and only followed back
-                k = moved_back(known[i], -k)
+        def rate(node: Array, change: Array, known: Array | None) -> Array:
+            z = start + h * change
+            k = jnp.concatenate(terms.vf(t0 + node * h, (z[:nq], z[nq:]), context))
+            # where the values are known they are only followed back
+            return k if known is None else moved_back(known, -k)
+
+        def following(k: Array, given: Any) -> tuple[Array, Array]:
+            node, weight, known = given
+            k = rate(node, weight * k, known)
+            return k, k
+
+        def stage(ks: Array, i: Array) -> tuple[Array, Array]:
+            k = rate(nodes[i], total(ks, i), None if known is None else known[i])
             return ks.at[i].set(k), k
 
-        begin = jnp.zeros((stages, *start.shape), start.dtype)
-        ks, rates = self._loop(stage, begin, stages, args.keeps)
+        if chained:
+            ks = rates = lax.scan(following, jnp.zeros_like(start), (nodes, before, known))[1]
+        else:
+            begin = jnp.zeros((stages, *start.shape), start.dtype)
+            ks, rates = self._loop(stage, begin, stages, args.keeps)
         sums = [h * total(ks, i) for i in range(stages, count)]
         split = lambda x: (x[..., :nq], x[..., nq:])  # noqa: E731
         y1 = split(start + sums[0])
@@ -123,14 +135,12 @@ class RungeKutta(Integrator):
         return y1, error, dense, None, True
 
     @staticmethod
-    def _loop(
-        stage: Any, begin: Array, stages: int, keeps: bool
-    ) -> tuple[tuple[Array, Array, Array], Array | None]:
+    def _loop(stage: Any, begin: Array, stages: int, keeps: bool) -> tuple[Array, Array | None]:
         """What is carried through all stages, and the rates of all, if these are kept."""
         if keeps:
-            return jax.lax.scan(stage, begin, jnp.arange(stages))
+            return lax.scan(stage, begin, jnp.arange(stages))
         carried = lambda i, carry: stage(carry, i)[0]  # noqa: E731
-        return jax.lax.fori_loop(0, stages, carried, begin), None
+        return lax.fori_loop(0, stages, carried, begin), None
 
     def _error(self, error: Array, *_: object) -> Array:
         """The error from the sums for it."""

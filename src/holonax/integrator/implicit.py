@@ -16,7 +16,7 @@ from .._numbers import count, finite_number
 from ..problem import FullState, StepContext
 from ..system.base import Array
 from .base import Integrator
-from .known import Solution
+from .known import KnownStart, Solution
 from .newton import Linear, NewtonCounts, Scaling, newton
 from .stage import Stage
 
@@ -48,7 +48,12 @@ class ImplicitStep(Integrator):
     def first_state(self, context: StepContext, t: Array, q: Array, v: Array) -> FullState:
         carry = context.formulation.carry(context, t, (q, v), None)
         context = context._replace(carry=carry)
-        a, lam = context.formulation.accelerations(context, t, (q, v))
+        known = KnownStart.of(context, t, q, v)
+        if known is None:
+            plain = context._replace(start=None)
+            a, lam = context.formulation.accelerations(plain, t, (q, v))
+        else:
+            a, lam = known.accelerations(context, t, q, v)
         z = context.formulation.algebraic_start(context, t, q, lam)
         return FullState(q, v, a, z, jnp.zeros(()))
 

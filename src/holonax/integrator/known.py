@@ -1,6 +1,11 @@
 """Steps that are taken again, from what was found when they were taken first.
 
-The derivative of a step needs the solution of its equations, not the way to it.
+The derivative of a step needs the solution of its equations, not the way to it. So does that of the
+first accelerations a and their slope j, which with multipliers l and their slope k solve
+
+    R = (M a - f + G^T l, G a - gamma) = 0,    dR/dt + (M j + G^T k, G j) = 0
+
+and move by the same factored matrix as they were found with.
 """
 
 from __future__ import annotations
@@ -9,8 +14,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
-from ..system.base import Array
+from ..linalg import derivative
+from ..problem import FullState, StepContext
+from ..system.base import Array, ConstraintFactor, System
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
@@ -39,3 +47,62 @@ def held(function: Callable[..., Any], *at: tuple[Array, Array] | Array) -> PyTr
     stop = jax.lax.stop_gradient
     converted, consts = jax.closure_convert(function, *at)
     return converted(*stop(at), *stop(tuple(consts)))
+
+
+class KnownStart:
+    """The first state of a method as it was found before."""
+
+    def __init__(self, y: FullState):
+        self.y = y
+        self._factor: ConstraintFactor | None = None
+
+    @staticmethod
+    def of(context: StepContext, t: Array, q: Array, v: Array) -> KnownStart | None:
+        """That of a context; None where there is none, or its accelerations and multipliers are
+        more than the solution of linear equations."""
+        system, formulation = context.system, context.formulation
+        plain = formulation.plain_accelerations and not system.has_reaction_forces
+        if context.start is None or not plain or system.has_redundant_constraints:
+            return None
+        rows = jax.eval_shape(system.constraint_rate, q, v, t).shape[0]
+        known = formulation.multipliers(context.start.y.z, rows) is not None
+        return context.start if known else None
+
+    def accelerations(self, context: StepContext, t: Array, q: Array, v: Array) -> Any:
+        """(a, l), which move as the state does."""
+        a, lam = self.y.a, self.multipliers(context, self.y.z, t, q, v)
+        value = _equations(context.system, q, v, t, a, lam)
+        change = self._held(context.system, q, t).solve(*value)
+        return moved_back(a, change[0]), moved_back(lam, change[1])
+
+    @staticmethod
+    def multipliers(context: StepContext, z: Array, t: Array, q: Array, v: Array) -> Array:
+        """Those among the algebraic variables."""
+        rows = jax.eval_shape(context.system.constraint_rate, q, v, t).shape[0]
+        return context.formulation.multipliers(z, rows)
+
+    def slope(
+        self, context: StepContext, t: Array, q: Array, v: Array, a: Array, lam: Array
+    ) -> Array:
+        """j, which moves as the state and its accelerations do."""
+        system, hold = context.system, jax.lax.stop_gradient
+        factor = self._held(system, q, t)
+        equations = lambda q, v, t: _equations(system, q, v, t, a, lam)  # noqa: E731
+        along = system.qdot(q, v), a, jnp.ones_like(t)
+        motion, rows = derivative(equations, (q, v, t), along)
+        j, k = factor.solve(-hold(motion), -hold(rows))
+        motion = motion + system.momentum(q, j) + system.constraint_force(q, t, k)
+        rows = rows + derivative(lambda v: system.constraint_rate(q, v, t), (v,), (j,))
+        return moved_back(j, factor.solve(motion, rows)[0])
+
+    def _held(self, system: System, q: Array, t: Array) -> ConstraintFactor:
+        """The factor, which does not move."""
+        if self._factor is None:
+            system, q, t = jax.lax.stop_gradient((system, q, t))
+            self._factor = system.factor(q, t)
+        return self._factor
+
+
+def _equations(system: System, q: Array, v: Array, t: Array, a: Array, lam: Array) -> Any:
+    motion = system.momentum(q, a) - system.force(q, v, t) + system.constraint_force(q, t, lam)
+    return motion, system.constraint_acceleration(q, v, t, a)

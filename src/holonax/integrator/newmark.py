@@ -30,7 +30,7 @@ from ..linalg import derivative
 from ..problem import FullState, StepContext
 from ..system.base import Array
 from .implicit import ImplicitStep
-from .known import Solution
+from .known import KnownStart, Solution
 from .newton import Linear, NewtonCounts
 from .partitioned import partitioned_newmark_step
 from .stage import StepEquations, scaled
@@ -82,6 +82,7 @@ class _NewmarkFamily(ImplicitStep):
     """One step of the family; subclasses give the coefficients."""
 
     estimates_error: ClassVar[bool] = True
+    begins_again: ClassVar[bool] = True
     _undamped: ClassVar[str]
 
     @abc.abstractmethod
@@ -113,15 +114,24 @@ class _NewmarkFamily(ImplicitStep):
         # w_n is the acceleration at t_n + (am - af) h; a first order start would cost an order of
         # the multipliers.
         c, h = self._coefficients(), t1 - t0
-        system, formulation = args.system, args.formulation
-        acceleration = lambda q, v, t: formulation.accelerations(args, t, (q, v))[0]  # noqa: E731
         t = jnp.asarray(t0, dtype=float)
-        along = (system.qdot(y0.q, y0.v), y0.a, jnp.ones_like(t))
-        jerk = derivative(acceleration, (y0.q, y0.v, t), along)
+        known = KnownStart.of(args, t, y0.q, y0.v)
+        if known is None:
+            jerk = self._slope(args._replace(start=None), t, y0)
+        else:
+            lam = known.multipliers(args, y0.z, t, y0.q, y0.v)
+            jerk = known.slope(args, t, y0.q, y0.v, y0.a, lam)
         jerk = jnp.where(_unresolved(h, y0.v, y0.a, jerk), 0.0, jerk)
         step = jnp.asarray(h, dtype=float)
         w = y0.a + (c.am - c.af) * h * jerk
         return _Memory(w, jerk, jnp.zeros_like(y0.z), step, NewtonCounts.zero())
+
+    @staticmethod
+    def _slope(context: StepContext, t: Array, y: FullState) -> Array:
+        """That of the accelerations along the motion."""
+        acceleration = lambda q, v, t: context.formulation.accelerations(context, t, (q, v))[0]  # noqa: E731
+        along = (context.system.qdot(y.q, y.v), y.a, jnp.ones_like(t))
+        return derivative(acceleration, (y.q, y.v, t), along)
 
     @staticmethod
     def _normal(context: StepContext, t: Array, y: FullState) -> PyTree:

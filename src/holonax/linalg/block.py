@@ -11,6 +11,7 @@ What a step reads it reads before it writes, so that XLA updates the factor in p
 import math
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -105,7 +106,7 @@ class BlockCholesky(eqx.Module):
         A pivot that is not positive makes the solution NaN.
         """
         frozen = lax.stop_gradient((diagonal, off_diagonal))
-        pivots, multipliers = self._factor(*frozen)
+        pivots, multipliers = _factored(self, *frozen)
         return BlockFactor(diagonal, off_diagonal, pivots, multipliers)
 
     def solve(self, factor: BlockFactor, rhs: Array) -> Array:
@@ -119,7 +120,7 @@ class BlockCholesky(eqx.Module):
         return lax.custom_linear_solve(
             lambda x: self.product(factor.diagonal, factor.off_diagonal, x),
             rhs,
-            lambda _, r: self._solve(*frozen, r),
+            lambda _, r: _solved(self, *frozen, r),
             symmetric=True,
         )
 
@@ -202,6 +203,19 @@ class BlockCholesky(eqx.Module):
             return put_column(x, i, between(self.pointer, p, step, y))
 
         return each(self.n, backward, each(self.n, forward, rhs))
+
+
+# A program asks for these several times; inside a jit they are traced once.
+
+
+@jax.jit
+def _factored(plan: BlockCholesky, diagonal: Array, off_diagonal: Array) -> tuple[Array, Array]:
+    return plan._factor(diagonal, off_diagonal)
+
+
+@jax.jit
+def _solved(plan: BlockCholesky, pivots: Array, multipliers: Array, rhs: Array) -> Array:
+    return plan._solve(pivots, multipliers, rhs)
 
 
 def _product(C: Array, M: Array) -> Array:

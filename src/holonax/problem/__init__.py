@@ -32,8 +32,8 @@ class StepContext(NamedTuple):
     """What a method knows while a step is taken: the system, the step size, the formulation, what
     the formulation carries from step to step (a choice of coordinates, say), the tolerance of its
     error where steps are chosen by it, whether the step may be differentiated, the solution of its
-    equations where that is known from before, and whether it is kept for those who take the step
-    again (see `integrator/known.py`)."""
+    equations where that is known from before, whether it is kept for those who take the step again,
+    and the first state where that is known from before (see `integrator/known.py`)."""
 
     system: System
     dt: Array
@@ -43,6 +43,7 @@ class StepContext(NamedTuple):
     differentiable: bool = True
     known: Any = None
     keeps: bool = False
+    start: Any = None
 
 
 class FullState(NamedTuple):

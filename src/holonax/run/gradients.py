@@ -137,10 +137,11 @@ def _program(objective: Objective, names: tuple[str, ...], rest: Hashable) -> An
         moved = {name: x for name, x in values.items() if name not in ("q", "v")}
         return run_of(system.with_parameters(moved) if moved else system, knots, numbers, **method)
 
-    @jax.jit  # so that what is traced for the first program serves for the last
-    def first(values: Any, leaves: Any, state: Any, knots: Any, numbers: Any) -> Any:
+    def first(
+        values: Any, leaves: Any, state: Any, knots: Any, numbers: Any, known: Any = None
+    ) -> Any:
         start = values.get("q", state[0]), values.get("v", state[1])
-        begun = prepared(values, leaves, knots, numbers).first(*start, knots, numbers)
+        begun = prepared(values, leaves, knots, numbers).first(*start, knots, numbers, known)
         return eqx.partition(begun, eqx.is_inexact_array)
 
     def value_of_steps(values: Any, begun: Any, leaves: Any, _: Any, *given: Any) -> Any:
@@ -160,16 +161,17 @@ def _program(objective: Objective, names: tuple[str, ...], rest: Hashable) -> An
 
         return _there_and_back(loop, value, values, real)
 
-    def derivative_of_start(values: Any, cotangent: Any, *given: Any) -> Any:
-        pull = pulled_back(lambda x: first(x, *given)[0], values)[1]
+    def derivative_of_start(values: Any, known: Any, cotangent: Any, *given: Any) -> Any:
+        pull = pulled_back(lambda x: first(x, *given, known=known)[0], values)[1]
         return pull(cotangent)[0]
 
     begin, steps = native(first, once=True), native(value_of_steps)
     start = native(derivative_of_start, once=True)
 
     def both(values: Any, *given: Any) -> Any:
-        value, (by_steps, cotangent) = steps(values, begin(values, *given), *given)
-        by_start = start(values, cotangent, *given)
+        found = begin(values, *given)
+        value, (by_steps, cotangent) = steps(values, found, *given)
+        by_start = start(values, found[0].y, cotangent, *given)
         return value, {name: by_steps[name] + by_start[name] for name in values}
 
     return both

@@ -20,6 +20,7 @@ import numpy as np
 from .._memory import Memory
 from .._parts import Parts
 from ..compiler import native
+from ..integrator.known import KnownStart
 from ..problem import StepContext
 from ..system.base import Array, System
 from ..system.timed import TimedSystem
@@ -136,10 +137,14 @@ class Loop:
         self.watch = Watch(method.events, settings.signs) if method.events else None
 
 
-def begun(loop: Loop, method: Setup, t: Array, q: Array, v: Array) -> LoopState:
-    """The first state of the method, of its solver and of the control of its steps."""
+def begun(loop: Loop, method: Setup, t: Array, q: Array, v: Array, known: Any = None) -> LoopState:
+    """The first state of the method, of its solver and of the control of its steps; `known` is that
+    of the method, where it was found before and is only followed back."""
     solver, rule, terms = loop.solver, loop.rule, loop.terms
-    context = loop.context._replace(formulation=method.formulation)
+    start = None
+    if known is not None and method.integrator.begins_again:
+        start = KnownStart(known)
+    context = loop.context._replace(formulation=method.formulation, start=start)
     if isinstance(rule, EqualSteps):
         context = context._replace(dt=rule.dt)
     y = solver.solver.first_state(context, t, q, v)
@@ -149,7 +154,7 @@ def begun(loop: Loop, method: Setup, t: Array, q: Array, v: Array) -> LoopState:
         chosen = solver.first_step(t, y, loop.context, solver.solver.first_order(terms))
         end, control = rule.first(t, jnp.where(loop.first > 0, loop.first, chosen))
     watched = None if loop.watch is None else loop.watch.first(loop.context, t, y)
-    state = solver.init(terms, t, end, y, loop.context)
+    state = solver.init(terms, t, end, y, loop.context._replace(start=start))
     return LoopState(t, y, state, StepsState(end, jnp.asarray(0), control, watched, None))
 
 

@@ -87,6 +87,7 @@ class StabilizedSolver(diffrax.AbstractSolver):
             differentiable=self.differentiable,
             known=args.known,
             keeps=self.keeps,
+            start=args.start,
         )
         carry = self.formulation.carry(context, t0, (y0[0], y0[1]), old)
         return context._replace(carry=carry)
@@ -139,7 +140,9 @@ class StabilizedSolver(diffrax.AbstractSolver):
             terms, t0, t1, y0, context, solver_state.method, True
         )
         moved = y1
-        q, v = stabilized(self.formulation, t1, (y1[0], y1[1]), context)
+        # of the step's solution it knows nothing, so that it is traced once
+        plain = context._replace(known=None)
+        q, v = stabilized(self.formulation, t1, (y1[0], y1[1]), plain)
         y1 = (q, v) if len(y1) == 2 else y1._replace(q=q, v=v)
         solution = y1[:4]  # a large condition number is no blow-up
         size = jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0) for x in solution]))

@@ -194,12 +194,14 @@ class TracedRun(NamedTuple):
         """All of it."""
         return self.from_first(self.first(q, v, knots, numbers), knots, numbers)
 
-    def first(self, q: Array, v: Array, knots: Array, numbers: dict[str, Array]) -> LoopState:
-        """The first state of the method."""
+    def first(
+        self, q: Array, v: Array, knots: Array, numbers: dict[str, Array], known: Any = None
+    ) -> LoopState:
+        """The first state of the method; see `begun` for `known`."""
         knots = jnp.asarray(knots)
         q, v = _fitted(self.setup.system, knots[0], jnp.asarray(q), jnp.asarray(v))
         loop = Loop(self.setup, _settings(knots, numbers, v.shape[0]), differentiable=True)
-        return begun(loop, self.setup, knots[0], q, v)
+        return begun(loop, self.setup, knots[0], q, v, known)
 
     def from_first(
         self, first: LoopState, knots: Array, numbers: dict[str, Array], multipliers: bool = True
@@ -277,6 +279,7 @@ def _pair(
     return formulation, integrator
 
 
+@jax.jit  # so that it is traced once, for the start and for its derivative
 def _fitted(system: System, t: Array, q: Array, v: Array) -> tuple[Array, Array]:
     """The start on the constraints, by the shortest way.
 
