@@ -46,8 +46,9 @@ class ImplicitStep(Integrator):
         flag(owner, "modified", self.modified)
 
     def first_state(self, context: StepContext, t: Array, q: Array, v: Array) -> FullState:
-        carry = context.formulation.carry(context, t, (q, v), None)
-        context = context._replace(carry=carry)
+        if context.formulation.kind != "ode":  # whose accelerations depend on the state alone
+            carry = context.formulation.carry(context, t, (q, v), None)
+            context = context._replace(carry=carry)
         known = KnownStart.of(context, t, q, v)
         if known is None:
             plain = context._replace(start=None)
