@@ -31,6 +31,7 @@ KINDS = {
     **{f"uint{n}": f"u{n}" for n in (8, 16, 32, 64)},
 }
 DTYPES = {kind: np.dtype(name) for name, kind in KINDS.items()}
+_kinds: dict[Any, str] = {}  # of types that have been seen: their names are slow to ask for
 
 
 class Unsupported(Exception):
@@ -43,9 +44,12 @@ class NotInRows(Exception):
 
 def kind_of(dtype: Any) -> str:
     """The kind of a NumPy type."""
-    kind = KINDS.get(str(dtype))
+    kind = _kinds.get(dtype)
     if kind is None:
-        raise Unsupported(f"numbers of type {dtype}")
+        kind = KINDS.get(str(dtype))
+        if kind is None:
+            raise Unsupported(f"numbers of type {dtype}")
+        _kinds[dtype] = kind
     return kind
 
 
@@ -309,6 +313,7 @@ class Builder:
         self.block = self.main
         self.count = 0
         self._constants: dict[Any, Node] = {}
+        self._indices: dict[int, Node] = {}
         self._made: dict[Any, Node] = {}
         self._log: list[list[Any]] = [[]]
         self.scopes = [0]  # of the blocks that are open
@@ -354,7 +359,10 @@ class Builder:
 
     def index(self, value: int) -> Node:
         """A constant index."""
-        return self.const("i64", value)
+        node = self._indices.get(value)
+        if node is None:
+            node = self._indices[value] = self.const("i64", value)
+        return node
 
     def _new(self, op: str, kind: str, args: Sequence[Node], data: Any = None) -> Node:
         node = Node(op, kind, args, data)
@@ -377,9 +385,14 @@ class Builder:
         """An operation on scalars of one kind; comparisons give truth values."""
         if op in _COMPARE:
             return self.compare(op, kind, *args)
-        if self._width and any("*" in x.kind for x in args):
-            return self._apply_to_rows(op, kind, args)
-        if all(x.op == "const" for x in args):
+        if self._width:
+            for x in args:
+                if "*" in x.kind:
+                    return self._apply_to_rows(op, kind, args)
+        for x in args:
+            if x.op != "const":
+                break
+        else:
             table = _FLOAT if is_float(kind) else _TRUTH if kind == "b1" else _WHOLE
             fold = table.get(op)
             if fold is not None:

@@ -48,7 +48,9 @@ def opened(jaxpr: Any) -> tuple[Any, Sequence[Any]]:
 
 def inner_jaxprs(eqn: Equation) -> list[jax_core.Jaxpr]:
     """The jaxprs that an equation has among its parameters."""
-    found = []
+    found: list[Any] = []
+    if not eqn.params:
+        return found
     for value in eqn.params.values():
         for x in value if isinstance(value, (tuple, list)) else (value,):
             if hasattr(x, "eqns") or hasattr(x, "jaxpr"):
@@ -96,8 +98,10 @@ class Survey:
         last: dict[Any, int] = {}
         uses: dict[Any, int] = {}
 
+        literal = jax_core.Literal
+
         def use(var: Any, at: int) -> None:
-            if isinstance(var, jax_core.Literal):
+            if isinstance(var, literal):
                 return
             needed.add(var)
             last.setdefault(var, at)
@@ -150,9 +154,10 @@ class Survey:
             self._kept.append(jaxpr)
             weight = equations = 0
             for eqn in jaxpr.eqns:
-                name, inner = eqn.primitive.name, inner_jaxprs(eqn)
+                name = eqn.primitive.name
                 if name in MOVING:
                     continue
+                inner = inner_jaxprs(eqn)
                 if name == "custom_linear_solve":
                     inner = [opened(eqn.params["jaxprs"].solve)[0]]
                 if not inner:
@@ -169,18 +174,24 @@ class Survey:
 
     def rows(self, jaxpr: jax_core.Jaxpr) -> dict[int, int]:
         """How many operations there are on rows of each length."""
-        measured: dict[int, int] = {}
-        self._count_rows(jaxpr, measured)
-        return measured
+        return self._counted_rows(jaxpr, {})
 
-    def _count_rows(self, jaxpr: Any, measured: dict[int, int]) -> None:
+    def _counted_rows(self, jaxpr: Any, known: dict[int, dict[int, int]]) -> dict[int, int]:
+        """The same; `known` are those of the jaxprs that were looked at already."""
+        if id(jaxpr) in known:
+            return known[id(jaxpr)]
+        measured: dict[int, int] = {}
         for eqn in jaxpr.eqns:
-            for inner in inner_jaxprs(eqn):
-                self._count_rows(inner, measured)
+            moving = eqn.primitive.name in MOVING
+            for inner in () if moving else inner_jaxprs(eqn):
+                for n, count in self._counted_rows(inner, known).items():
+                    measured[n] = measured.get(n, 0) + count
             shape = eqn.outvars[0].aval.shape if eqn.outvars else ()
-            if shape and eqn.primitive.name not in MOVING:
+            if shape and not moving:
                 n = shape[-1]
                 measured[n] = measured.get(n, 0) + min(math.prod(shape), self._most)
+        known[id(jaxpr)] = measured
+        return measured
 
     def is_short(self, length: int, body: jax_core.Jaxpr) -> bool:
         """Whether a loop of known length is written out."""
