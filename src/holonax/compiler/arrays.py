@@ -272,7 +272,8 @@ class Arrays:
                 row = node.args[0]
                 if nodes[k : k + len(row.parts)] == row.parts:
                     node, step = row, len(row.parts)
-            b.store(buffer, at, node)
+            if not b.is_unset(node):
+                b.store(buffer, at, node)
             k += step
 
     def fill(self, target: Stored, x: Delayed) -> None:

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from ..problem.__init__ import FullState
 
 
+# An array that is written before it is read; older versions of JAX have none.
+_unset = getattr(jax.lax, "empty", jnp.zeros)
+
+
 class Euler(Integrator):
     """Explicit Euler, order 1."""
 
@@ -105,13 +109,15 @@ class RungeKutta(Integrator):
             return sum((weight[j] * ks[j] for j in range(1, stages)), weight[0] * ks[0])
 
         def stage(ks: Array, i: Array) -> Any:
-            z = start + h * (before[i] * ks[i - 1] if chained else total(ks, i))
+            z = start + h * (before[i] * ks[jnp.maximum(i - 1, 0)] if chained else total(ks, i))
             k = jnp.concatenate(terms.vf(t0 + nodes[i] * h, (z[:nq], z[nq:]), context))
             if known is not None:  # the values are known, and only followed back
                 k = moved_back(known[i], -k)
-            return ks.at[i].set(k), k
+            return ks.at[i].set(k, mode="clip"), k  # never outside
 
         begin = jnp.zeros((stages, *start.shape), start.dtype)
+        if chained:  # the first row is read before it is written, with a weight of zero
+            begin = _unset(begin.shape, begin.dtype).at[0].set(0.0)
         ks, rates = self._loop(stage, begin, stages, args.keeps)
         sums = [h * total(ks, i) for i in range(stages, count)]
         split = lambda x: (x[..., :nq], x[..., nq:])  # noqa: E731
