@@ -194,8 +194,8 @@ def test_zeros_and_ones_that_are_known_are_built_in():
 
 
 def test_few_numbers_are_in_the_memory_for_constants():
-    assert in_bank([3, 65, 64, 0, 1]) == [0, None, 3, 67, 67]
-    assert in_bank([64] * 66) == [*range(0, 4096, 64), None, None]
+    assert in_bank([3, 513, 512, 0, 1]) == [0, None, 3, 515, 515]
+    assert in_bank([512] * 10) == [*range(0, 4096, 512), None, None]
 
 
 def test_ptx_is_made_without_a_gpu():
@@ -224,14 +224,18 @@ def test_a_program_without_room_in_registers_has_all_of_them(monkeypatch, local,
 
         def __call__(self, name, *args):
             if name == "cuModuleLoadDataEx":
-                loaded.append(args[1].decode())
+                loaded.append((args[1].decode(), dict(zip(args[3], args[4]))))
             if name == "cuFuncGetAttribute":
                 args[0]._obj.value = {3: local, 4: registers}[args[1]]
 
     monkeypatch.setattr(cuda, "driver", Pretended)
     cuda.Kernel(".entry program()\n.maxntid 128\n{}")
-    assert len(loaded) == texts and ".maxnreg" not in loaded[0]
-    assert texts == 1 or ".maxnreg 255\n.maxntid 128" in loaded[1]
+    assert [".maxnreg 255\n.maxntid 128" in text for text, _ in loaded] == [False, True][:texts]
+    assert [options for _, options in loaded] == [{}, {7: 1}][:texts]
+    loaded.clear()
+    cuda.Kernel(".entry program()\n.maxntid 128\n{" + " " * 400_000 + "}")  # of a long one that is
+    ((text, options),) = loaded  # known without a try
+    assert ".maxnreg 255\n.maxntid 128" in text and options == {7: 1}
 
 
 def test_a_long_program_keeps_its_loops(monkeypatch):

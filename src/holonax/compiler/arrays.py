@@ -283,7 +283,8 @@ class Arrays:
                 row = node.args[0]
                 if nodes[k : k + len(row.parts)] == row.parts:
                     node, step = row, len(row.parts)
-            b.store(buffer, at, node)
+            if not b.is_unset(node):
+                b.store(buffer, at, node)
             k += step
 
     def _begin(self, buffer: Buffer, nodes: list[Node]) -> None:

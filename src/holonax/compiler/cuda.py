@@ -15,7 +15,9 @@ import numpy as np
 
 THREADS = 128  # of one block
 _REGISTERS = 255  # that a thread can have
-_BANKED, _BANK = 64, 4096  # numbers in the memory for constants: of one array, and of all
+_CROWDED = 300_000  # characters of a program that has surely not room in these
+_OPTIMISATION = 7  # the driver's number for how much it works on a program
+_BANKED, _BANK = 512, 4096  # numbers in the memory for constants: of one array, and of all
 
 _NAMES = {"linux": ("libcuda.so.1", "libcuda.so"), "win32": ("nvcuda.dll",)}
 _CALLS = {
@@ -159,17 +161,28 @@ class Kernel:
         self.gpu, self.threads = driver(), threads
         self.gpu.current()
         self._module, self._function = ctypes.c_void_p(), ctypes.c_void_p()
-        self._load(ptx)
+        crowded = len(ptx) > _CROWDED
+        if not crowded:
+            self._load(ptx)
+            crowded = self.local() > 0 and self.registers() < _REGISTERS
+            if crowded:
+                self.gpu("cuModuleUnload", self._module)
         # For a program that has not room in registers the driver takes few, so that there are many
         # threads. All of these then wait for memory: with all registers it is up to three times as
-        # fast.
-        if self.local() and self.registers() < _REGISTERS:
-            self.gpu("cuModuleUnload", self._module)
-            self._load(ptx.replace(".maxntid", f".maxnreg {_REGISTERS}\n.maxntid", 1))
+        # fast, and faster still if operations stay in their order (see `order.py`), which the
+        # driver changes at higher levels so that no operation waits for the one before.
+        if crowded:
+            everything = f".maxnreg {_REGISTERS}\n.maxntid"
+            self._load(ptx.replace(".maxntid", everything, 1), {_OPTIMISATION: 1})
 
-    def _load(self, ptx: str) -> None:
-        text = ptx.encode() + b"\0"
-        self.gpu("cuModuleLoadDataEx", ctypes.byref(self._module), text, 0, None, None)
+    def _load(self, ptx: str, options: dict[int, int] | None = None) -> None:
+        text, options = ptx.encode() + b"\0", options or {}
+        keys = (ctypes.c_int * len(options))(*options)
+        values = (ctypes.c_void_p * len(options))(*options.values())
+        self.gpu(
+            *("cuModuleLoadDataEx", ctypes.byref(self._module), text),
+            *(len(options), keys, values),
+        )
         self.gpu("cuModuleGetFunction", ctypes.byref(self._function), self._module, b"program")
 
     def share(self, shared: list[np.ndarray]) -> None:

@@ -55,11 +55,13 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 class Lowering:
     """One program that is being taken apart."""
 
-    def __init__(self, unrolled: int | None = None, in_loops: bool = False) -> None:
+    def __init__(
+        self, unrolled: int | None = None, in_loops: bool = False, counted: bool = False
+    ) -> None:
         self.b = Builder()
         self.rows = RowMaker(self.b)
         self.a = Arrays(self.b, self.rows, in_loops)
-        self.survey = Survey(self.a.most, unrolled)
+        self.survey = Survey(self.a.most, unrolled, counted)
         self.libraries = True  # whether routines of other libraries can be called
         self.ahead = 0  # operations up to which the first round of a loop is written before it
 
@@ -209,11 +211,38 @@ class Lowering:
             new = self.run(body, body_consts, [*of_body, *now], given)
             return [self._where(active[0], *x) for x in zip(new, now)] if batched else new
 
+        rounds = None if batched else self._rounds(p, of_cond, of_body, start)
+        if rounds is not None:
+            for _ in range(rounds):
+                start = self.run(body, body_consts, [*of_body, *start])
+            return start
         entered = not batched and self._is_entered(condition, consts, [*of_cond, *start], body)
         if entered:
             start = self.run(body, body_consts, [*of_body, *start])
         mine = dying[split[1] :]
         return self._loop(body, len(of_body), start, mine, body.outvars, going, following, entered)
+
+    def _rounds(
+        self, p: Any, of_cond: list[Array], of_body: list[Array], start: list[Array]
+    ) -> int | None:
+        """How often a loop is done, if that is known and it is to be written out: as where rows of
+        a table are added up, from one place to another."""
+        (condition, consts), (body, body_consts) = opened(p["cond_jaxpr"]), opened(p["body_jaxpr"])
+        counters = self.survey.counters(condition, len(of_cond), body, len(of_body))
+        if counters is None or any(map(is_large, start)):
+            return None
+        now, rounds = list(start), 0
+        while True:
+            (going,) = self.run(condition, consts, [*of_cond, *now])
+            node = self.a.small(going).flat[0]
+            if node.op != "const":
+                return None
+            if not node.data:
+                return rounds
+            rounds += 1
+            if not self.survey.is_short(rounds, body):
+                return None
+            now = self.run(body, body_consts, [*of_body, *now], None, counters)
 
     def _is_entered(self, condition: Any, consts: Any, values: list[Array], body: Any) -> bool:
         """Whether a loop is known to be entered, and its first round is to be written before it.

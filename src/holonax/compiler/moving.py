@@ -235,7 +235,7 @@ def _iota(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
 def _empty(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
     """Numbers that nobody reads."""
     shape, kind = eqn.outvars[0].aval.shape, kind_of(eqn.outvars[0].aval.dtype)
-    node = low.b.const(kind, 0)
+    node = low.b.unset(kind)
     if math.prod(shape) > low.a.most:
         return low.a.delayed(kind, shape, lambda index: node, (), node)
     return np.full(shape, node, dtype=object)

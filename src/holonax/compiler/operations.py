@@ -314,6 +314,7 @@ class Builder:
         self.count = 0
         self._constants: dict[Any, Node] = {}
         self._indices: dict[int, Node] = {}
+        self._unset: dict[str, Node] = {}
         self._made: dict[Any, Node] = {}
         self._log: list[list[Any]] = [[]]
         self.scopes = [0]  # of the blocks that are open
@@ -356,6 +357,16 @@ class Builder:
         if node is None:
             node = self._constants[key] = Node("const", kind, (), value)
         return node
+
+    def unset(self, kind: str) -> Node:
+        """A number of an array that is written before it is read: a zero that is not stored."""
+        node = self._unset.get(kind)
+        if node is None:
+            node = self._unset[kind] = Node("const", kind, (), constant(kind, 0))
+        return node
+
+    def is_unset(self, node: Node) -> bool:
+        return node.op == "const" and self._unset.get(node.kind) is node
 
     def index(self, value: int) -> Node:
         """A constant index."""

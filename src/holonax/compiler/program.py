@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,6 +19,7 @@ from .lowering import MOST
 from .lowering import Lowering as Lowering
 from .machine import object_code as object_code
 from .operations import Block, Buffer, Node, Unsupported, kind_of
+from .order import arrange
 from .strip_writer import StripEmitter
 from .threads import ThreadEmitter
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from jax.extend import core as jax_core
 
 SHORT = 4000  # operations up to which a program is
-LONG = 30_000  # operations from which on loops are not written out for a GPU: its compiler gives up
+LONG = 60_000  # operations from which on loops are not written out for a GPU: its compiler gives up
 AHEAD = 20_000  # operations up to which the first round of a loop is written before it
 MUCH = 2000  # numbers from which on results are written as soon as they are known
 
@@ -80,19 +82,22 @@ def written_in_threads(
     closed: Any, batched: list[int], built_in: Sequence[Plain] = ()
 ) -> tuple[str, Layout]:
     """A closed jaxpr of one run in LLVM's language, for a GPU with a thread for each run. As in
-    lanes, more loops are written out, unless the program is long. Of the first arguments, the
-    numbers of `built_in` are known."""
-    made = lowered(closed, _apart(4 * survey.UNROLLED), built_in)
-    if made.operations > LONG:
+    lanes, more loops are written out, unless the program is long; operations are in an order of few
+    numbers at a time. Of the first arguments, the numbers of `built_in` are known."""
+    made = None
+    with contextlib.suppress(Unsupported):  # it may be too long
+        made = lowered(closed, _apart(4 * survey.UNROLLED, counted=True), built_in)
+    if made is None or made.operations > LONG:
         made = lowered(closed, _apart(), built_in)
+    arrange(made.main)
     sizes = len(made.inputs), len(made.outputs)
     emitter = ThreadEmitter(made.main, made.buffers, *sizes, batched)
     return emitter.text(), Layout(made.inputs, made.outputs, 0, made.operations)
 
 
-def _apart(unrolled: int | None = None, ahead: int = 0) -> Lowering:
+def _apart(unrolled: int | None = None, ahead: int = 0, counted: bool = False) -> Lowering:
     """For programs of which many run side by side, which call no library."""
-    low = Lowering(unrolled)
+    low = Lowering(unrolled, counted=counted)
     low.libraries, low.ahead = False, ahead
     return low
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 UNROLLED = 3000  # operations up to which a loop of known length is written out
 LONGEST = 32  # and how often it may be done
+_COUNTING = 4  # operations by which counters of a loop are advanced
 # Entries of arrays on average, and operations, from which on a program is written in loops.
 WIDTH, WIDE_FROM = 19, 30_000
 
@@ -36,7 +37,7 @@ MOVING = {
     *("reshape", "squeeze", "expand_dims", "broadcast_in_dim", "transpose", "slice", "rev", "copy"),
     *("gather", "dynamic_slice", "split", "unstack", "stack", "concatenate", "pad", "tile", "iota"),
     *("copy_p", "stop_gradient", "optimization_barrier", "select_if_vmap", "nonbatchable"),
-    *("convert_element_type", "dynamic_update_slice"),
+    *("convert_element_type", "dynamic_update_slice", "empty"),
 }
 _AT_INDICES = {"dynamic_slice", "dynamic_update_slice", "scatter", "scatter-add", "gather"}
 
@@ -75,10 +76,11 @@ class Plan(NamedTuple):
 
 class Survey:
     """Looks at the jaxprs of one program, each once. `most` is the number of entries up to which an
-    array is taken apart, `unrolled` that of operations up to which a loop is written out."""
+    array is taken apart, `unrolled` that of operations up to which a loop is written out; `counted`
+    if also loops are whose rounds are known only from tables."""
 
-    def __init__(self, most: int, unrolled: int | None = None) -> None:
-        self._most = most
+    def __init__(self, most: int, unrolled: int | None = None, counted: bool = False) -> None:
+        self._most, self._counted = most, counted
         self._unrolled = UNROLLED if unrolled is None else unrolled
         self._plans: dict[Any, Plan] = {}
         self._weights: dict[int, tuple[int, int]] = {}
@@ -167,7 +169,7 @@ class Survey:
                 w, e = (sum(x) for x in zip(*map(self._measured, inner), strict=True))
                 if name == "scan" and w * eqn.params["length"] <= self._unrolled:
                     w, e = w * eqn.params["length"], e * eqn.params["length"]
-                weight += w + (1000 if name == "while" else 0)
+                weight += w + (1000 if name == "while" and not self._counted else 0)
                 equations += e
             self._weights[key] = weight, equations
         return self._weights[key]
@@ -196,6 +198,23 @@ class Survey:
     def is_short(self, length: int, body: jax_core.Jaxpr) -> bool:
         """Whether a loop of known length is written out."""
         return length == 1 or (length <= LONGEST and length * self.weight(body) <= self._unrolled)
+
+    def counters(
+        self, condition: Any, of_cond: int, body: Any, of_body: int
+    ) -> tuple[bool, ...] | None:
+        """What decides how often a loop is done, among what it carries; None unless these are a few
+        counters."""
+        if not self._counted:
+            return None
+        needed = self.plan(condition, (True,)).inputs[of_cond:]
+        while True:
+            plan = self.plan(body, tuple(needed))
+            both = [a or b for a, b in zip(needed, plan.inputs[of_body:], strict=True)]
+            if len(plan.equations) > _COUNTING:
+                return None
+            if both == needed:
+                return tuple(needed)
+            needed = both
 
     def is_indexed(self, jaxpr: Any, var: Any) -> bool:
         """Whether an array is read or written at indices that are not known."""

@@ -118,7 +118,7 @@ class RungeKutta(Integrator):
 
         def stage(ks: Array, i: Array) -> tuple[Array, Array]:
             k = rate(nodes[i], total(ks, i), None if known is None else known[i])
-            return ks.at[i].set(k), k
+            return ks.at[i].set(k, mode="clip"), k  # never outside
 
         if chained:
             ks = rates = lax.scan(following, jnp.zeros_like(start), (nodes, before, known))[1]
