@@ -12,7 +12,7 @@ import holonax as hx
 from holonax.compiler import native
 from holonax.integrator.newmark import _unresolved
 from holonax.integrator.stage import Stage
-from holonax.linalg import eliminate, solve_many
+from holonax.linalg import BlockLU, eliminate, solve_many
 from test_step_solver import LEVELS, context_at
 
 SPACING = 0.1
@@ -145,6 +145,34 @@ def test_clusters_are_eliminated_as_wholes_where_that_makes_fewer_products():
     assert len(whole.row_update) <= len(plain.row_update)
     for joint, bodies in after.items():
         assert all(whole.position[b] < whole.position[joint] for b in bodies)
+
+
+@pytest.mark.parametrize("b", [2, 5, 12])
+def test_a_plane_grid_of_blocks_is_factored_in_vectors(b):
+    """By the compiler's routine for the products of blocks, and by XLA, which has none of these."""
+    n = 4
+    grid = [(i, j) for i in range(n) for j in range(n)]
+    edges = [(n * (i + 1) + j, n * i + j) for i, j in grid if i + 1 < n]
+    edges += [(n * i + j + 1, n * i + j) for i, j in grid if j + 1 < n]
+    plan = BlockLU.plan(n * n, np.array(edges), b)
+    assert plan.fill > 0
+    rng = np.random.default_rng(b)
+    diagonal = rng.normal(size=(b, b, n * n)) + 6 * b * np.eye(b)[:, :, None]
+    forward, backward = rng.normal(size=(2, b, b, len(edges)))
+    side = rng.normal(size=(b, n * n))
+    whole = np.zeros((n * n, b, n * n, b))
+    for k in range(n * n):
+        whole[k, :, k] = diagonal[..., k]
+    for k, (i, j) in enumerate(edges):
+        whole[i, :, j], whole[j, :, i] = forward[..., k], backward[..., k]
+    wanted = np.linalg.solve(whole.reshape(n * n * b, -1), side.T.ravel()).reshape(-1, b).T
+
+    def solved(plan, *blocks):
+        return plan.solve(plan.factor(*blocks[:3]), blocks[3])
+
+    for way in (native(solved), jax.jit(solved))[: 2 if b == 2 else 1]:
+        got = way(plan, diagonal, forward, backward, side)
+        np.testing.assert_allclose(got, wanted, atol=1e-13)
 
 
 # -- long cables ---------------------------------------------------------------------------------
