@@ -159,6 +159,10 @@ class MechanismSolver(StepSolver):
         solver = self._way.elimination
         return 1.0 if solver is None else max(solver.products, 1.0)
 
+    @property
+    def dear(self) -> bool:
+        return isinstance(self._way, Together)
+
     def slopes(self, at: StepPoint, weights: StepWeights) -> Slopes:
         return step_slopes(self._bodies, self._level, at, weights)
 
