@@ -253,7 +253,7 @@ def cable_places() -> np.ndarray:
     from .ours import build_cable, line_places
     from .problems import Cable
 
-    return _of_more_elements(build_cable, 1000, Cable.t_end, line_places)
+    return _of_more_elements(build_cable, 500, Cable.t_end, line_places)
 
 
 def beam_net_crossings(n: int) -> np.ndarray:

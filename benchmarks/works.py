@@ -101,10 +101,10 @@ def jobs() -> list[Job]:
     add("tree 500", holonax=60, exudyn=60)
     for n in (16, 64):
         add(f"beam N={n}", holonax=60, exudyn=60)
-    add("cable N=100", holonax=60, exudyn=60)
+    add("cable N=100", holonax=300, exudyn=60)
     add("cable N=1000", holonax=150, exudyn=150)
-    add("beam-net 10x10", holonax=90, exudyn=60)
-    add("beam-net 30x30", holonax=400, exudyn=150)
+    add("beam-net 10x10", holonax=150, exudyn=60)
+    add("beam-net 30x30", holonax=600, exudyn=150)
     for work in ("slider-crank accuracy", "andrews accuracy"):
         add(work, holonax=150, sundials=30, scipy_dae=60, scipy=20, exudyn=60)
     for n, ours, peers in ((10, 120, 15), (100, 120, 30), (1000, 150, 40)):

@@ -575,7 +575,7 @@ def beam_net(recorder: Recorder, n: int) -> None:
 def beam(recorder: Recorder, n: int) -> None:
     """Sparse, with modified and full Newton; dense too where it is small."""
     methods = [Method(linear="EigenSparse"), Method(linear="EigenSparse", modified=False)]
-    for method in methods + BEAM_METHODS + [Method()] * (n <= 16):
+    for method in BEAM_METHODS + methods + [Method()] * (n <= 16):
         measure(
             recorder,
             lambda: beam_model(n),
