@@ -177,6 +177,7 @@ def test_a_chain_too_large_for_dense_matrices_is_relaxed():
     np.testing.assert_allclose(found.q[2 * n :], catenary(n, span)[0], atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"method": "relaxation"}, {"load_steps": 3}])
 def test_a_level_chain_falls_until_it_hangs(options):
     # Level, no rod resists or drives a small turn: Newton's matrix is zero there.
@@ -354,6 +355,7 @@ def test_a_parallelogram_four_bar_swings_like_a_pendulum(spatial):
     np.testing.assert_allclose(small.modes().angular_frequency, [np.sqrt(square)], rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_a_four_bar_of_unequal_links_vibrates_at_its_frequency():
     ground, a, b, c = 0.6, 0.2, 0.5, 0.4
     masses = np.array([1.0, 2.0, 1.5])

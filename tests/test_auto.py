@@ -231,6 +231,7 @@ def test_it_returns_to_the_explicit_method():
     assert run.stats["newton_iterations"] > 100
 
 
+@pytest.mark.slow
 def test_redundant_constraints_are_taken():
     system, start = examples.bricard()
     run = hx.simulate(system, start, 0.3, rtol=1e-6, method="auto", save="end")

@@ -127,6 +127,7 @@ def test_stiff_bodies_are_handed_to_the_implicit_method(name, size, t_end):
     np.testing.assert_allclose(run.q[-1], explicit.q[-1], atol=1e-3)
 
 
+@pytest.mark.slow
 def test_the_price_of_an_implicit_step_is_that_of_its_elimination():
     """For each body that of a chain does not grow, and that of a net does."""
     price = {

@@ -351,6 +351,7 @@ def test_sections_have_the_constants_of_their_shapes():
     assert_allclose(shear_centre, -0.0394, rtol=0.15)  # of the rolled section with sloping flanges
 
 
+@pytest.mark.slow
 def test_what_nothing_holds_is_not_blamed_on_a_beam():
     """A boom on a mast, with a stay in line with it: nothing resists its fall at first."""
     model = hx.Model()

@@ -353,6 +353,7 @@ def test_the_code_of_the_page_on_it_runs(tmp_path, monkeypatch):
     assert names["result"].success and (tmp_path / "motion.html").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_a_beam_is_drawn_through_its_nodes(tmp_path):
     model = hx.Model(gravity=(0.0, 0.0, -9.81))
     section = hx.Section.rectangle(0.1, 0.1, E=4e6, G=1e6, density=300.0)  # soft, for long steps

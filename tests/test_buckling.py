@@ -49,7 +49,7 @@ EULER = {"free": 0.25, "pinned": 1.0, "propped": 2.045750, "guided": 4.0}
     ("ends", "half_waves"),
     [
         ("free", 0.5),
-        ("pinned", 1.0),
+        pytest.param("pinned", 1.0, marks=pytest.mark.slow),
         pytest.param("propped", 1.43, marks=pytest.mark.slow),
         pytest.param("guided", 2.0, marks=pytest.mark.slow),
     ],

@@ -238,6 +238,7 @@ def test_a_check_says_mobility_masses_and_the_graph(four_bar, capsys):
     assert said["mobility"] == 1 and said["redundant"] == 1 and len(said["joints"]) == 6
 
 
+@pytest.mark.slow
 def test_a_comparison_finds_the_orders_of_the_methods(four_bar, capsys):
     options = ["--methods", "RK4,Euler", "--t-end", "0.2", "--dt", "0.001", "--levels", "2"]
     files = ["--plot", "work.png", "--out", "work.csv"]

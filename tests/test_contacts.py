@@ -107,6 +107,7 @@ def test_a_body_on_a_shaken_table_leaves_it_and_lands_again(ball, steps):
     assert np.min(run.q[:, 1] - 0.1 * np.sin(6 * run.t)) > -1e-9
 
 
+@pytest.mark.slow
 def test_a_body_that_slides_over_an_edge_falls_on():
     """Down a hill that becomes steeper than a thrown body falls."""
     body = hx.FunctionSystem(

@@ -276,6 +276,7 @@ def n_loops(n):
     return minimal(rods(ends, np.ones(2 * n + 1), 9.81))
 
 
+@pytest.mark.slow
 def test_n_four_bar():
     # it stays short of the line, where its constraints are singular, by 0.6 rad
     seen, begin = angles_of("crank 0", "crank 3"), [np.pi / 2, -1.0]

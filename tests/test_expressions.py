@@ -235,7 +235,11 @@ def pairs():
 
 @pytest.mark.parametrize(
     "models",
-    in_part([x[1:] for x in pairs()], {"torsion", "torque"}, [x[0] for x in pairs()]),
+    in_part(
+        [x[1:] for x in pairs()],
+        {"torsion", "torque", "actuator", "force"},
+        [x[0] for x in pairs()],
+    ),
 )
 def test_an_expression_does_what_its_function_does(models):
     one, other = (model.simulate(0.3, dt=0.01) for model in models)

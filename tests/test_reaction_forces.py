@@ -105,6 +105,7 @@ def test_friction_follows_the_reaction(name):
     assert np.abs(result.energy.balance).max() < 20 * few
 
 
+@pytest.mark.slow
 def test_explicit_methods_solve_for_the_reaction_as_well():
     """The rate mu g / s is 3000/s, of which a step is 0.6 where something is held, and the creep
     accurate to 1e-6; what slides much faster than s has accelerations that do not change."""
@@ -240,6 +241,7 @@ def test_gradients_pass_through_the_reaction():
     assert jax.grad(speed)(MU) == pytest.approx(-(np.cos(STEEP) ** 2) * G * 0.02, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_joint_that_is_released_carries_nothing():
     event = hx.Event("off", lambda t, q, v: t - 0.1, release=("slope",))
     result = own_slope().simulate(
@@ -275,6 +277,7 @@ def hoop(mu, r=0.5, m=1.3):
     )
 
 
+@pytest.mark.slow
 def test_functions_have_forces_by_their_multipliers():
     """N = m v^2 / r slows the bead, v' = -mu v^2 / r; as a capstan's rope, v = v_0 exp(-mu angle).
     Radau's error at 40 steps a turn is below 1e-7."""

@@ -100,6 +100,7 @@ def test_the_code_of_the_page_on_gradients_runs():
     assert abs(found.values["coupler.mass"] - 2.3) < 4 * found.std["coupler.mass"] < 0.2
 
 
+@pytest.mark.slow
 def test_the_code_of_the_page_on_names_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "names.md").read_text(encoding="utf-8")

@@ -391,7 +391,8 @@ def test_reactions_drivers_and_events_are_in_the_users_coordinates():
 # -- point masses --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["planar", pytest.param("spatial", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["planar", "spatial"])
 def test_a_point_mass_on_a_rod_is_the_mathematical_pendulum(kind):
     """A quarter of the period from amplitude a is K(sin^2(a/2)) sqrt(l/g)."""
     flat, amplitude, length, g = kind == "planar", 2.0, 0.7, 9.81

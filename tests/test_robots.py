@@ -170,6 +170,7 @@ def test_a_link_that_is_fixed_to_another_becomes_part_of_it(tmp_path):
     assert_allclose(slider.com, (0.5 * np.array([0.01, 0, 0]) + 0.2 * tool) / 0.7, atol=1e-15)
 
 
+@pytest.mark.slow
 def test_fingers_that_mimic_each_other_stay_symmetric(tmp_path):
     model = hx.load(saved(tmp_path, "gripper.urdf", GRIPPER))
     model.torque("squeeze", "left", torque=(0.0, 0.05, 0.0))

@@ -121,6 +121,7 @@ def test_redundant_constraints_in_space():
         assert_close(vibration.eigenvalues[name], differences(system, rest, name, modes))
 
 
+@pytest.mark.slow
 def test_multipliers_of_least_norm_stay_so():
     """A slider on two sloping rails that are one; a turned body between them loads both."""
     model = hx.Model()
@@ -145,6 +146,7 @@ def test_multipliers_of_least_norm_stay_so():
         hx.equilibrium(twice, hx.consistent(twice, [1.0, 0.3])).sensitivity("a")
 
 
+@pytest.mark.slow
 def test_what_meets_no_resistance_moves_least_or_is_refused():
     """A cart that may be anywhere, with a pendulum: mass leaves it there, a slope would not."""
     model = hx.Model()
@@ -202,6 +204,7 @@ def of_van_der_pol(mu):
     return run.t_events[0][-1] - run.t_events[0][-2], run.y_events[0][-1][0]
 
 
+@pytest.mark.slow
 def test_a_limit_cycle_has_a_period_of_its_own():
     period, amplitude = of_van_der_pol(1.0)
     system = hx.FunctionSystem(

@@ -71,6 +71,7 @@ def site(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_the_site_is_built_without_a_complaint(site):
     pages = list(site.rglob("*.html"))
     assert len(pages) > 20

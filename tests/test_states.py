@@ -66,6 +66,7 @@ def test_pid_controller_in_space_by_error():
     assert abs(run.state("servo.integrated")[-1] - z) < 1e-6
 
 
+@pytest.mark.slow
 def test_controlled_loop_at_rest_and_its_poles():
     system, start = lift().build()
     rest = hx.equilibrium(system, start)
@@ -269,6 +270,7 @@ def test_state_is_no_body():
     assert poles.shape == (3,)  # two of the pendulum, and one integrator
 
 
+@pytest.mark.slow
 def test_states_under_every_energy_method_and_with_contacts():
     """A passive state is the same whichever way the mechanism is solved."""
     model = hx.Model()

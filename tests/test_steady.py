@@ -11,6 +11,7 @@ import scipy.linalg
 
 import holonax as hx
 from holonax.analysis.steady import _Turning, world_axes
+from sections import in_part
 
 G = 9.81
 
@@ -225,7 +226,7 @@ def whipple(speed):
     return np.linalg.eigvals(A)
 
 
-@pytest.mark.parametrize("speed", [0.0, 2.0, 5.0, 8.0])
+@pytest.mark.parametrize("speed", in_part([0.0, 2.0, 5.0, 8.0], {"2.0", "8.0"}))
 def test_the_benchmark_bicycle_has_its_published_eigenvalues(speed):
     small = hx.linearize(*bicycle(speed))
     found = np.asarray(small.eigenvalues())
@@ -391,7 +392,7 @@ def turning_pendulum(rate, *, length=0.5, mass=1.0, redundant=False):
     return model.build()
 
 
-@pytest.mark.parametrize("redundant", [False, True])
+@pytest.mark.parametrize("redundant", in_part([False, True], {"False"}))
 def test_a_pendulum_in_a_frame_that_turns(redundant):
     # about the slant with cos = g / (l w^2) it swings at w sin(slant), for a point as bob
     rate, length, mass, own = 7.0, 0.5, 1.0, 1e-6

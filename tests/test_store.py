@@ -3,6 +3,7 @@ that a program read is the program that was compiled."""
 
 import enum
 import functools
+import gc
 import io
 import itertools
 import json
@@ -27,6 +28,7 @@ import pytest
 import holonax as hx
 from holonax.compiler import native, store, trees
 from holonax.compiler.fingerprint import Unknown, fingerprint, of_installation
+from holonax.compiler.fingerprint import _records as seen_records
 from holonax.run import loop
 
 SOURCE = Path(hx.__file__).resolve().parent.parent
@@ -78,6 +80,27 @@ things = [outer(0.3), functools.partial(outer(0.3), t=1), jax.jit(outer(1.0)), j
           Sizes(3.0), jax.tree.structure((system, start)), Sizes, of_installation()]
 print(json.dumps([fingerprint(x) for x in things]))
 """
+
+
+def test_records_of_plain_values_are_told_apart_by_their_content():
+    """They are looked at once, and forgotten with their model."""
+
+    def records(mass, name="b"):
+        model = hx.Model()
+        model.body(name, mass, (0.01, 0.1, 0.1))
+        model.spherical("j", "ground", name, at=(0.5, 0, 0))
+        return tuple(model.items.values())
+
+    first = records(1.0)
+    key = fingerprint(first)
+    assert key == fingerprint(first) == fingerprint(records(1.0))
+    assert key != fingerprint(records(2.0)) and key != fingerprint(records(1.0, "c"))
+    assert fingerprint((1, 2)) != fingerprint((1, 2.0)) != fingerprint(((1, 2.0),))
+    kept = {id(x) for x in first}
+    assert kept <= set(seen_records)
+    del first
+    gc.collect()
+    assert not kept & set(seen_records)
 
 
 def test_equal_functions_have_one_key_in_every_process():

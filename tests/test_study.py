@@ -84,6 +84,7 @@ def test_welch_keeps_free_motion_at_every_step_size(dt):
     assert np.min(np.abs(eigenvalues + 1)) < 1e-12
 
 
+@pytest.mark.slow
 def test_welch_under_gravity_is_stable_up_to_the_root_of_two_by_the_frequency():
     system, start, frequencies = hanging_pendulum()
     limit = np.sqrt(2) / frequencies.max()  # 0.436 s

@@ -102,6 +102,7 @@ def light_chain(mass):
 OPTIONS = {"formulation": hx.Index3(), "integrator": hx.GeneralizedAlpha(0.8), "save": "end"}
 
 
+@pytest.mark.slow
 def test_light_bodies_are_eliminated_with_their_joints():
     system, start = light_chain(1e-10)
     assert not system.bodies.tangent.alone

@@ -43,6 +43,7 @@ def test_a_push_is_not_stepped_over():
     assert "steps of 0.1 s at most" in str(run)
 
 
+@pytest.mark.slow
 def test_the_longest_step_is_limited_only_where_time_matters():
     slope = lambda t, frame: -frame.r.array()  # noqa: E731  a function of the state alone
     assert pushed(slope).simulate(1.0).stats["dt_max"] == np.inf
@@ -324,6 +325,7 @@ def test_neither_a_small_jump_nor_chosen_steps_hide_it(angle, options):
     assert "motor" in run.message
 
 
+@pytest.mark.slow
 def test_smooth_drivers_are_left_alone():
     """Also with half a radian of a sine in each step, and with accelerations that jump."""
     late = lambda t: jnp.where(t < 0.1, 0.0, 3 * (t - 0.1) ** 2)  # noqa: E731
@@ -383,7 +385,10 @@ LATE = [
         {"dt": 1e-6, "formulation": hx.Index3(), "integrator": hx.BDF(3)}, marks=pytest.mark.slow
     ),
     {"rtol": 1e-8},
-    {"rtol": 1e-8, "formulation": hx.GGL(), "integrator": hx.VariableBDF()},
+    pytest.param(
+        {"rtol": 1e-8, "formulation": hx.GGL(), "integrator": hx.VariableBDF()},
+        marks=pytest.mark.slow,
+    ),
 ]
 
 
@@ -408,6 +413,7 @@ def test_steps_that_once_never_ended():
     assert (late.stats["steps"], late.t[-1]) == (1000, 3e7 + 1.0)
 
 
+@pytest.mark.slow
 def test_events_saved_times_and_drivers_of_a_late_run():
     t0 = 1.7e9
     down = hx.Event("down", lambda t, q, v: q[0], direction="falling", terminal=True)

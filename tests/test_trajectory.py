@@ -420,7 +420,9 @@ def test_numbers_among_the_options_are_traced(make, at, steps):
             *(hx.CoordinatePartitioning(), hx.Newmark(), {"dt": 1e-2}, 1e-6),
             marks=pytest.mark.slow,
         ),
-        (hx.GGL(), hx.VariableBDF(), {"rtol": 1e-8}, 1e-5),  # steps of neighbours differ
+        pytest.param(  # steps of neighbours differ
+            *(hx.GGL(), hx.VariableBDF(), {"rtol": 1e-8}, 1e-5), marks=pytest.mark.slow
+        ),
     ],
     ids=["partitioned-newmark", "variable-bdf"],
 )
@@ -493,6 +495,7 @@ def test_breaks_are_those_of_simulate(pair):
     assert gradient["m"] == pytest.approx((runs[0] - runs[1]) / 2e-4, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_the_tolerance_of_a_tiny_mechanism_is_that_of_simulate():
     """A pendulum of 1e-7 m: rtol / 100 in metres would ask for nothing."""
     model = hx.Model()
@@ -510,6 +513,7 @@ def test_the_tolerance_of_a_tiny_mechanism_is_that_of_simulate():
     assert same[0] == pytest.approx(run.q[-1, 2], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_driver_with_a_kink_is_passed_by_an_impulse():
     """As in `simulate`: a crank that is driven at another rate from some time on."""
     model = hx.Model(gravity=(0.0, -9.81))

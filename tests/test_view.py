@@ -154,6 +154,7 @@ def test_animation_is_a_gif_in_real_time(which, request, tmp_path):
     assert 1_000 < path.stat().st_size < 200_000
 
 
+@pytest.mark.slow
 def test_a_slow_animation_keeps_its_speed_and_has_few_frames(planar, tmp_path):
     path = hx.animate(planar, tmp_path / "slow.gif", speed=0.01, fps=50, size=(120, 120))
     with Image.open(path) as image:

@@ -14,7 +14,9 @@ import functools
 import hashlib
 import sys
 import types
+import weakref
 from collections import namedtuple
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -111,6 +113,10 @@ class _Walk:
         if isinstance(x, (tuple, list)):
             self._add("sequence", len(x))
             self._kind(kind)
+            values = tuple(x)
+            if _is_plain(values):
+                self._add(repr(values))
+                return
             for y in x:
                 self.visit(y)
             return
@@ -133,9 +139,13 @@ class _Walk:
 
     def _object(self, x: Any) -> None:
         if isinstance(x, dict):
+            items = tuple(x.items())
+            if type(x) is dict and _is_plain(items):
+                self._add("items", repr(items))
+                return
             self._add("dict", len(x))
             self._kind(type(x))
-            for key, value in x.items():
+            for key, value in items:
                 self.visit(key)
                 self.visit(value)
         elif isinstance(x, (set, frozenset)):
@@ -272,6 +282,10 @@ class _Walk:
             raise Unknown(f"an object of the class {kind.__qualname__}")
         fields = getattr(kind, "__dataclass_fields__", None)
         if fields is not None:
+            text = _said_by(x, fields)
+            if text is not None:
+                self._add("record", text)
+                return
             for name in fields:
                 self._add(name)
                 self.visit(getattr(x, name, None))
@@ -279,6 +293,45 @@ class _Walk:
         # Nothing but a mark, or something whose content cannot be seen from here?
         if kind is not object and (kind.__bases__ != (object,) or getattr(x, "__dict__", True)):
             raise Unknown(f"an object of the class {kind.__qualname__}")
+
+
+_PLAIN = {type(None), bool, int, float, complex, str, bytes}
+# What frozen records of plain values say, by identity: large mechanisms have many, and each of
+# their programs asks for all of them.
+_records: dict[int, tuple[weakref.ref[Any], bytes]] = {}
+
+
+def _is_plain(x: Any) -> bool:
+    return type(x) in _PLAIN or (type(x) is tuple and all(map(_is_plain, x)))
+
+
+def _belongs_to(kind: type, name: str, value: Any) -> bool:
+    """Whether a field holds a function of its class, which the class stands for."""
+    return isinstance(value, types.FunctionType) and value is getattr(kind, name, None)
+
+
+def _said_by(x: Any, fields: Iterable[str]) -> bytes | None:
+    """The content of a record that can neither change nor be anything but plain values, else
+    None."""
+    if not type(x).__dataclass_params__.frozen:  # pyright: ignore
+        return None
+    known = _records.get(id(x))
+    if known is not None and known[0]() is x:
+        return known[1]
+    kind = type(x)
+    values = tuple(
+        None if _belongs_to(kind, name, value) else value
+        for name, value in ((name, getattr(x, name, None)) for name in fields)
+    )
+    if not _is_plain(values):
+        return None
+    text, place = repr(values).encode(), id(x)
+    try:
+        gone = weakref.ref(x, lambda _: _records.pop(place, None))
+    except TypeError:
+        return text
+    _records[place] = gone, text
+    return text
 
 
 def _names(code: Any) -> set[str]:

@@ -47,8 +47,9 @@ class ImplicitStep(Integrator):
         flag(owner, "modified", self.modified)
 
     def first_state(self, context: StepContext, t: Array, q: Array, v: Array) -> FullState:
-        carry = context.formulation.carry(context, t, (q, v), None)
-        context = context._replace(carry=carry)
+        if context.formulation.kind != "ode":  # whose accelerations depend on the state alone
+            carry = context.formulation.carry(context, t, (q, v), None)
+            context = context._replace(carry=carry)
         a, lam = context.formulation.accelerations(context, t, (q, v))
         z = context.formulation.algebraic_start(context, t, q, lam)
         return FullState(q, v, a, z, jnp.zeros(()))

@@ -139,8 +139,10 @@ def newton(
     most = 4 * max_iterations if kept else max_iterations
     rows, columns = _expanded(scaling, sizes)
     enough, small = (tolerance, 1e-6) if scaling is None else (1e-2 * tolerance, 1e-8)
-    if scaling is not None and size is not None:
-        enough = jnp.maximum(enough, _ROUNDING * jnp.finfo(flat.dtype).eps * size)
+    next_enough = 0.1 * enough
+    if scaling is not None and size is not None:  # a change within rounding is not worth its work
+        digits = _ROUNDING * jnp.finfo(flat.dtype).eps * size
+        enough, next_enough = jnp.maximum(enough, digits), jnp.maximum(next_enough, digits)
 
     def dense(x: Array) -> PyTree:
         """The factor of the scaled matrix, the matrix itself, and the value of the equations."""
@@ -201,7 +203,7 @@ def newton(
                 left = inner if plain else change
                 square = jnp.minimum(following, _CURVATURE * change * left)
                 following = jnp.where(now.rate < 0, square, following) if kept else square
-            done = (change <= enough) | (following <= 0.1 * enough) | rounding
+            done = (change <= enough) | (following <= next_enough) | rounding
             return _Iterate(new, change, rate, now.iterations + 1, now.factorizations, done)
 
         def unfinished(now: _Iterate) -> Array:

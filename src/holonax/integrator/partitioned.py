@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax
+import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
 
@@ -122,7 +122,7 @@ def independent(chart: Chart) -> Array:
     return jnp.where(free[:, None] & (place[:, None] == jnp.arange(n - rows)), 1.0, 0.0)
 
 
-@jax.jit
+@eqx.filter_jit
 def partitioned_newmark_step(
     integrator: Any, context: StepContext, t1: Array, y0: FullState
 ) -> tuple[FullState, Array, NewtonCounts]:
@@ -149,9 +149,11 @@ def partitioned_newmark_step(
         return lu_solve(lu(jacobian(linear, jnp.zeros_like(y))), y)
 
     if w.shape[0]:
-        w, (eta, done, iterations) = lax.custom_root(
-            residual, w, solve, tangent_solve, has_aux=True
-        )
+        if context.differentiable:
+            found = lax.custom_root(residual, w, solve, tangent_solve, has_aux=True)
+        else:
+            found = solve(None, w)
+        w, (eta, done, iterations) = found
         done = lax.stop_gradient(done) > 0.5
     else:
         eta = equations.dependent(w, eta)

@@ -250,6 +250,8 @@ class _Stages(NamedTuple):
     def _each(self, function: Callable[..., PyTree], *rows: Array) -> tuple[Array, ...]:
         """A function at all stages."""
         if len(self.c) > 1:
+            if self.context.formulation.kind == "ode":  # whose equations are long, for they solve
+                return jax.lax.map(lambda row: function(*row), rows)
             return jax.vmap(function)(*rows)
         one = function(*(x[0] for x in rows))
         return jax.tree.map(lambda x: x[None], one)
