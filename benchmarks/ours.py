@@ -26,6 +26,8 @@ from .problems import (
     STEP,
     Andrews,
     Beam,
+    BeamNet,
+    Cable,
     FourBars,
     Gyroscope,
     Rods,
@@ -84,15 +86,58 @@ def build_rods(rods: Rods) -> tuple[Any, Any]:
     return model.build()
 
 
+def beam_section() -> hx.Section:
+    """That of all beams."""
+    p = Beam
+    return hx.Section(EA=p.EA, GA=p.GA, GJ=p.GJ, EI=p.EI, mass=p.mass, inertia=p.inertia)
+
+
 def build_beam(n: int) -> tuple[Any, Any]:
     """A cantilever of `n` elements of two nodes."""
     p = Beam
-    section = hx.Section(EA=p.EA, GA=p.GA, GJ=p.GJ, EI=p.EI, mass=p.mass, inertia=p.inertia)
     model = hx.Model(gravity=(0, 0, -p.gravity))
     end = (p.length, 0, 0)
-    model.beam("beam", (0, 0, 0), end, section=section, up=(0, 0, 1), elements=n)
+    model.beam("beam", (0, 0, 0), end, section=beam_section(), up=(0, 0, 1), elements=n)
     model.fixed("root", "ground", "beam.start")
     return model.build()
+
+
+def build_cable(n: int) -> tuple[Any, Any]:
+    """A line of `n` elements of two nodes."""
+    model = hx.Model(gravity=(0, 0, -Beam.gravity))
+    ends = (0, 0, 0), (Cable.length, 0, 0)
+    model.beam("line", *ends, section=beam_section(), up=(0, 0, 1), elements=n)
+    for name, at in zip(("start", "end"), ends):
+        model.spherical(name, "ground", f"line.{name}", at=at)
+    return model.build()
+
+
+def line_places(n: int, result: hx.Result) -> np.ndarray:
+    """Where the parts of the line of `n` elements begin and end at the end of the run."""
+    nodes = [k * n // Cable.places for k in range(Cable.places + 1)]
+    return np.stack([np.asarray(result[f"line[{k}]"].position)[-1] for k in nodes])
+
+
+def build_beam_net(n: int, between: int = 1) -> tuple[Any, Any]:
+    """`n` beams across `n` others, with that many elements of two nodes between crossings."""
+    model = hx.Model(gravity=(0, 0, -Beam.gravity))
+    far = (n - 1) * BeamNet.spacing
+    options = {"section": beam_section(), "up": (0, 0, 1), "elements": between * (n - 1)}
+    for k in range(n):
+        at = k * BeamNet.spacing
+        model.beam(f"x{k}", (0, at, 0), (far, at, 0), **options)
+        model.beam(f"y{k}", (at, 0, 0), (at, far, 0), **options)
+    for i, j in BeamNet.crossings(n):
+        model.fixed(f"crossing{i},{j}", f"x{j}[{between * i}]", f"y{i}[{between * j}]")
+    for i, j in BeamNet.corners(n):
+        model.fixed(f"corner{i},{j}", "ground", f"x{j}[{between * i}]")
+    return model.build()
+
+
+def crossings(n: int, result: hx.Result, between: int = 1) -> np.ndarray:
+    """Where the crossings of a net are at the end of the run."""
+    names = [f"x{j}[{between * i}]" for i, j in BeamNet.crossings(n)]
+    return np.stack([np.asarray(result[name].position)[-1] for name in names])
 
 
 def far_end(rods: Rods, result: hx.Result) -> np.ndarray:
@@ -190,6 +235,22 @@ def beam(recorder: Recorder, n: int) -> None:
     """The cantilever of `n` elements."""
     tip = lambda result: Beam.error(result["beam.end"].position[-1])  # noqa: E731
     per_step(recorder, GENERALIZED_ALPHA, lambda: build_beam(n), Beam.steps, tip)
+
+
+def cable(recorder: Recorder, n: int) -> None:
+    """The line of `n` elements."""
+    error = lambda result: Cable.error(line_places(n, result))  # noqa: E731
+    per_step(recorder, GENERALIZED_ALPHA, lambda: build_cable(n), Cable.steps, error)
+
+
+def beam_net(recorder: Recorder, n: int) -> None:
+    """The net of beams with n x n crossings."""
+    begin = time.process_time()
+    system, start = build_beam_net(n)
+    seconds = time.process_time() - begin
+    recorder.row(GENERALIZED_ALPHA, "build_s", seconds, note="model and consistent start")
+    error = lambda result: BeamNet.error(n, crossings(n, result))  # noqa: E731
+    per_step(recorder, GENERALIZED_ALPHA, lambda: (system, start), BeamNet.steps, error)
 
 
 def rods(recorder: Recorder, mechanism: Rods, name: str, memory: bool = False) -> None:
@@ -351,6 +412,9 @@ WORKS: dict[str, Callable[[Recorder], None]] = {
     "tree 500": lambda r: rods(r, tree(500), GENERALIZED_ALPHA),
     "beam N=16": lambda r: beam(r, 16),
     "beam N=64": lambda r: beam(r, 64),
+    "cable N=100": lambda r: cable(r, 100),
+    "cable N=1000": lambda r: cable(r, 1000),
+    **{f"beam-net {n}x{n}": lambda r, n=n: beam_net(r, n) for n in BeamNet.sizes},
     "first-answer/gyroscope": lambda r: fresh.answer(r, "gyroscope", error=Gyroscope.error),
     "first-answer/command-line": lambda r: fresh.command_lines(r, hx.examples.__all__),
     "many slider-cranks": lambda r: many_slider_cranks(

@@ -311,3 +311,51 @@ class Beam:
     def error(tip: np.ndarray) -> float:
         """Of the tip (x, y, z) at the end."""
         return float(np.linalg.norm(np.asarray(tip) - reference("beam")))
+
+
+class Cable:
+    """A soft line of 10 m, level between two points, that is let go under its weight: `n` beams
+    with the section of `Beam`.
+
+    The error is the largest distance [m] of any of `places` after `t_end` from where those of ever
+    more elements are.
+    """
+
+    length, t_end = 10.0, 0.2
+    steps = round(t_end / STEP)
+    places = 10  # parts of the line, at whose ends errors are looked at
+
+    @staticmethod
+    def error(places: np.ndarray) -> float:
+        """Of positions (places + 1, 3) at the end."""
+        apart = np.asarray(places) - reference("cable")
+        return float(np.linalg.norm(apart, axis=-1).max())
+
+
+class BeamNet:
+    """n beams across n others, 0.1 m apart and with the section of `Beam`, fixed to one another at
+    all crossings and to the ground at the corners, level, that are let go under their weight.
+
+    There is one element between crossings. The error is the largest distance [m] of a crossing
+    after `t_end` from where that of ever more elements is.
+    """
+
+    spacing, t_end = 0.1, 0.1
+    steps = round(t_end / STEP)
+    sizes = (10, 30)
+
+    @staticmethod
+    def crossings(n: int) -> list[tuple[int, int]]:
+        """All of them, (along x, along y)."""
+        return [(i, j) for i in range(n) for j in range(n)]
+
+    @staticmethod
+    def corners(n: int) -> list[tuple[int, int]]:
+        """Those that are held."""
+        return [(i, j) for i in (0, n - 1) for j in (0, n - 1)]
+
+    @staticmethod
+    def error(n: int, places: np.ndarray) -> float:
+        """Of positions (crossings, 3) at the end."""
+        apart = np.asarray(places) - reference(f"beam-net {n}x{n}")
+        return float(np.linalg.norm(apart, axis=-1).max())

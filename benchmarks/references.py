@@ -2,7 +2,7 @@
 
 The slider-crank in its one degree of freedom by extrapolation (Gragg, Bulirsch, Stoer) in extended
 precision; the chain as a planar chain in its angles by DOP853; the row of four-bars and the spatial
-slider-crank in their one degree of freedom, the gyroscope in its angles. Net, tree and beam, for
+slider-crank in their one degree of freedom, the gyroscope in its angles. Nets, tree and beams, for
 which no reduced form is at hand, by holonax with a method other than the measured one and half the
 step: that peers agree with it is seen in their errors.
 """
@@ -39,11 +39,15 @@ def _compute(name: str) -> Any:
         return gyroscope_axis()
     if kind == "beam":
         return beam_tip()
+    if kind == "cable":
+        return cable_places()
     number = int(size.partition("=")[2] or size.partition("x")[0])
     if kind == "chain":
         return chain_end(number, 1.0 if number < 1000 else 0.1)
     if kind == "n-four-bar":
         return four_bar_angle(number)
+    if kind == "beam-net":
+        return beam_net_crossings(number)
     return rods_end(kind, number)
 
 
@@ -236,22 +240,46 @@ def rods_end(kind: str, size: int) -> np.ndarray:
 
 
 def beam_tip() -> np.ndarray:
-    """(x, y, z) of the beam's tip, by Radau IIA at half a millisecond, extrapolated from 64 and 128
-    elements, whose error falls with the square of their length."""
+    """(x, y, z) of the beam's tip."""
+    from .ours import build_beam
+    from .problems import Beam
+
+    tip = lambda n, result: np.asarray(result["beam.end"].position)[-1]  # noqa: E731
+    return _of_more_elements(build_beam, 64, Beam.t_end, tip)
+
+
+def cable_places() -> np.ndarray:
+    """(x, y, z) of places along the line."""
+    from .ours import build_cable, line_places
+    from .problems import Cable
+
+    return _of_more_elements(build_cable, 500, Cable.t_end, line_places)
+
+
+def beam_net_crossings(n: int) -> np.ndarray:
+    """(x, y, z) of the crossings of a net, with two and four elements between them."""
+    from .ours import build_beam_net, crossings
+    from .problems import BeamNet
+
+    build = lambda between: build_beam_net(n, between)  # noqa: E731
+    found = lambda between, result: crossings(n, result, between)  # noqa: E731
+    return _of_more_elements(build, 2, BeamNet.t_end, found)
+
+
+def _of_more_elements(
+    build: Callable[[int], Any], n: int, t_end: float, found: Callable[[int, Any], np.ndarray]
+) -> np.ndarray:
+    """By Radau IIA at half a millisecond, extrapolated from n and 2 n elements, whose error falls
+    with the square of their length."""
     import holonax as hx
 
-    from . import problems
-    from .ours import build_beam
+    from .problems import STEP
 
-    tips = []
-    for n in (64, 128):
-        result = hx.simulate(
-            *build_beam(n),
-            problems.Beam.t_end,
-            dt=0.5 * problems.STEP,
-            formulation=hx.Index3(),
-            integrator=hx.RadauIIA(2),
-            save="end",
-        )
-        tips.append(np.asarray(result["beam.end"].position)[-1])
-    return (4 * tips[1] - tips[0]) / 3
+    method: Any = {"formulation": hx.Index3(), "integrator": hx.RadauIIA(2), "dt": 0.5 * STEP}
+    places = []
+    for elements in (n, 2 * n):
+        result = hx.simulate(*build(elements), t_end, save="end", **method)
+        if not result.success:
+            raise RuntimeError(result.message)
+        places.append(found(elements, result))
+    return (4 * places[1] - places[0]) / 3

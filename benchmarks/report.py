@@ -82,12 +82,13 @@ def reached(rows: list[Row]) -> list[Row]:
 
 
 def growth(rows: list[Row]) -> list[Row]:
-    """How much more time and memory a chain of ten times as many bodies takes."""
+    """How much more time and memory a chain or a cable of ten times as many bodies takes."""
     out = []
+    longer = [("chain", 100), ("chain", 1000), ("chain", 10000), ("cable", 1000)]
     for kind, metric in (("time", "us_per_step"), ("memory", "model_MiB")):
-        for n in (100, 1000, 10000):
-            for row in _of(rows, f"chain N={n}", metric, OURS):
-                small = _of(rows, f"chain N={n // 10}", metric, OURS, row["variant"])
+        for name, n in longer:
+            for row in _of(rows, f"{name} N={n}", metric, OURS):
+                small = _of(rows, f"{name} N={n // 10}", metric, OURS, row["variant"])
                 if row["value"] and small and small[0]["value"]:
                     value = row["value"] / small[0]["value"]
                     more = {"metric": "growth_per_decade", "value": value, "error": None}

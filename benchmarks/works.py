@@ -101,6 +101,10 @@ def jobs() -> list[Job]:
     add("tree 500", holonax=60, exudyn=60)
     for n in (16, 64):
         add(f"beam N={n}", holonax=60, exudyn=60)
+    add("cable N=100", holonax=300, exudyn=60)
+    add("cable N=1000", holonax=150, exudyn=150)
+    add("beam-net 10x10", holonax=150, exudyn=60)
+    add("beam-net 30x30", holonax=600, exudyn=150)
     for work in ("slider-crank accuracy", "andrews accuracy"):
         add(work, holonax=150, sundials=30, scipy_dae=60, scipy=20, exudyn=60)
     for n, ours, peers in ((10, 120, 15), (100, 120, 30), (1000, 150, 40)):
@@ -204,6 +208,12 @@ def targets() -> list[Target]:
     for n in (16, 64):
         text = f"beam of {n} elements, against Exudyn's geometrically exact beam"
         out.append(faster(text, f"beam N={n}", "us_per_step", 3))
+    for work in ("cable N=1000", "beam-net 10x10", "beam-net 30x30"):
+        text = f"{work}, against Exudyn's geometrically exact beam"
+        out.append(faster(text, work, "us_per_step", 3))
+        out.append(Target(f"cold compile [s], {work}", work, "compile_s", "value", 15, alpha))
+    text = f"growth in time from N=100 to 1000 of a cable, {alpha}"
+    out.append(Target(text, "cable N=1000", "growth_per_decade", "value", 12, f"time, {alpha}"))
     for kind in ("time", "memory"):
         for variant in (alpha, rk4):
             for n in (100, 1000, 10000):

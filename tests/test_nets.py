@@ -12,7 +12,8 @@ import holonax as hx
 from holonax.compiler import native
 from holonax.integrator.newmark import _unresolved
 from holonax.integrator.stage import Stage
-from holonax.linalg import eliminate, solve_many
+from holonax.linalg import BlockLU, eliminate, solve_many
+from holonax.linalg.complex_pairs import Pair, in_pairs
 from test_step_solver import LEVELS, context_at
 
 SPACING = 0.1
@@ -47,6 +48,18 @@ def test_many_systems_are_solved_side_by_side_with_exchanges(columns):
     A[:, :, 0] = np.eye(4)[[1, 0, 3, 2]]  # no pivot on the diagonal
     got = np.asarray(solve_many(jnp.asarray(A), jnp.asarray(B)))
     for k in range(5):
+        np.testing.assert_allclose(got[..., k], np.linalg.solve(A[..., k], B[..., k]), atol=1e-12)
+
+
+def test_many_complex_systems_are_solved_by_pairs_of_real_numbers():
+    """As Radau's method has them; pivots of any phase."""
+    rng = np.random.default_rng(2)
+    parts = rng.normal(size=(2, 4, 4, 3)), rng.normal(size=(2, 4, 1, 3))
+    parts[0][:, :, :, 0] *= np.eye(4)[[1, 0, 3, 2]]
+    A, B = (x[0] + 1j * x[1] for x in parts)
+    found = in_pairs(solve_many)(*(Pair(*map(jnp.asarray, x)) for x in parts))
+    got = np.asarray(found.re) + 1j * np.asarray(found.im)
+    for k in range(3):
         np.testing.assert_allclose(got[..., k], np.linalg.solve(A[..., k], B[..., k]), atol=1e-12)
 
 
@@ -98,11 +111,12 @@ def test_a_change_undoes_the_derivative_of_a_step_of_a_net(make, level):
 
 
 @pytest.mark.slow
-def test_a_net_moves_as_it_does_without_welds():
+@pytest.mark.parametrize("integrator", [hx.GeneralizedAlpha(0.8), hx.RadauIIA(2)])
+def test_a_net_moves_as_it_does_without_welds(integrator):
     system, start = net(4)
     other = system.sturdier()
     assert system.bodies.tangent.welded and not other.bodies.tangent.welded
-    method = {"formulation": hx.Index3(), "integrator": hx.GeneralizedAlpha(0.8), "dt": 1e-3}
+    method = {"formulation": hx.Index3(), "integrator": integrator, "dt": 1e-3}
     runs = [hx.simulate(x, start, 0.02, save="end", **method) for x in (system, other)]
     assert all(run.success for run in runs)
     np.testing.assert_allclose(runs[0].q[-1], runs[1].q[-1], atol=1e-9)
@@ -145,6 +159,34 @@ def test_clusters_are_eliminated_as_wholes_where_that_makes_fewer_products():
     assert len(whole.row_update) <= len(plain.row_update)
     for joint, bodies in after.items():
         assert all(whole.position[b] < whole.position[joint] for b in bodies)
+
+
+@pytest.mark.parametrize("b", [2, 5, 12])
+def test_a_plane_grid_of_blocks_is_factored_in_vectors(b):
+    """By the compiler's routine for the products of blocks, and by XLA, which has none of these."""
+    n = 4
+    grid = [(i, j) for i in range(n) for j in range(n)]
+    edges = [(n * (i + 1) + j, n * i + j) for i, j in grid if i + 1 < n]
+    edges += [(n * i + j + 1, n * i + j) for i, j in grid if j + 1 < n]
+    plan = BlockLU.plan(n * n, np.array(edges), b)
+    assert plan.fill > 0
+    rng = np.random.default_rng(b)
+    diagonal = rng.normal(size=(b, b, n * n)) + 6 * b * np.eye(b)[:, :, None]
+    forward, backward = rng.normal(size=(2, b, b, len(edges)))
+    side = rng.normal(size=(b, n * n))
+    whole = np.zeros((n * n, b, n * n, b))
+    for k in range(n * n):
+        whole[k, :, k] = diagonal[..., k]
+    for k, (i, j) in enumerate(edges):
+        whole[i, :, j], whole[j, :, i] = forward[..., k], backward[..., k]
+    wanted = np.linalg.solve(whole.reshape(n * n * b, -1), side.T.ravel()).reshape(-1, b).T
+
+    def solved(plan, *blocks):
+        return plan.solve(plan.factor(*blocks[:3]), blocks[3])
+
+    for way in (native(solved), jax.jit(solved))[: 2 if b == 2 else 1]:
+        got = way(plan, diagonal, forward, backward, side)
+        np.testing.assert_allclose(got, wanted, atol=1e-13)
 
 
 # -- long cables ---------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from . import lapack
+from . import block_updates, lapack
 
 
 class _Text:
@@ -207,4 +207,7 @@ def text(names: set[str]) -> str:
         "svd": lapack.svd,
         "eigh": lapack.eigh,
     }
-    return "\n".join([_subtract(), *(makers[name]() for name in sorted(names))]) if names else ""
+    made = [
+        makers[name]() if name in makers else block_updates.text(name) for name in sorted(names)
+    ]
+    return "\n".join([_subtract(), *made]) if names else ""

@@ -29,7 +29,8 @@ class ImplicitStep(Integrator):
     """Base of implicit integrators: the full state, Newton options and counts.
 
     **Arguments:** `tolerance` and `max_iterations` of Newton's method; `modified=True` keeps a
-    Newton matrix within a step as long as changes shrink well.
+    Newton matrix within a step as long as changes shrink well, as is done without it where bodies
+    and joints are eliminated together: beams, nets, bodies on springs.
     """
 
     accepts: ClassVar[tuple[str, ...]] = ("ode", "dae", "index3")

@@ -249,7 +249,8 @@ class _NewmarkFamily(ImplicitStep):
         else:
             start = (moved(ahead)[1] / h if projected else ahead), z
             if equations.solver is not None:
-                linear = Linear(prepare, solve, tangent=equations.tangent(solve))
+                tangent, dear = equations.tangent(solve), equations.solver.dear
+                linear = Linear(prepare, solve, tangent=tangent, dear=dear)
             scaling = scaled(args, unit, reach)
         x, solved, counts, condition = self._solve(residual, start, args, scaling, linear, y0.q)
         q, _, w, v, _, a, z = state(x)

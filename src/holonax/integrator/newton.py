@@ -73,21 +73,23 @@ class Linear(NamedTuple):
 
     `prepare(x)` factors the matrix at the unknowns x (pytrees as `start`), `solve(factor, value)`
     gives the change of the unknowns that takes `value` away. `exact` says that it is the derivative
-    of the equations, so that the next factor is worth its price; else a factor is kept as long as
-    changes shrink well. `tangent` is `solve` without its checks, a linear function of the value
-    that can be transposed; None where the matrix is not the derivative to the last digit.
+    of the equations, so that the next factor is worth its price; else, and where a factor is `dear`
+    beside an iteration, it is kept as long as changes shrink well. `tangent` is `solve` without its
+    checks, a linear function of the value that can be transposed; None where the matrix is not the
+    derivative to the last digit.
     """
 
     prepare: Callable[[Any], Any]
     solve: Callable[[Any, Any], Any]
     exact: bool = True
     tangent: Callable[[Any, Any], Any] | None = None
+    dear: bool = False
 
 
 class _Iterate(NamedTuple):
     x: Array
     change: Array
-    rate: Array  # of this change to the one before, with the same factor
+    rate: Array  # of this change to the one before; below zero before the first with a factor
     iterations: Array
     factorizations: Array
     done: Array
@@ -132,7 +134,8 @@ def newton(
         return ravel_pytree(residual(unravel(x)))[0]
 
     several = len(sizes) > 1
-    kept = modified or (linear is not None and not linear.exact)
+    exact = linear is None or linear.exact
+    kept = modified or not exact or (linear is not None and linear.dear)
     most = 4 * max_iterations if kept else max_iterations
     rows, columns = _expanded(scaling, sizes)
     enough, small = (tolerance, 1e-6) if scaling is None else (1e-2 * tolerance, 1e-8)
@@ -196,9 +199,10 @@ def newton(
             rate = change / now.change
             following = jnp.where(rate < 0.5, change * rate / (1 - rate), change)
             following = jnp.where(now.iterations > 0, following, change)
-            if scaling is not None and not kept:
+            if scaling is not None and exact:
                 left = inner if plain else change
-                following = jnp.minimum(following, _CURVATURE * change * left)
+                square = jnp.minimum(following, _CURVATURE * change * left)
+                following = jnp.where(now.rate < 0, square, following) if kept else square
             done = (change <= enough) | (following <= next_enough) | rounding
             return _Iterate(new, change, rate, now.iterations + 1, now.factorizations, done)
 
@@ -216,7 +220,7 @@ def newton(
             now = now._replace(factorizations=now.factorizations + 1)
             if not kept:
                 return iterate(factor, matrix, now, value)
-            now = now._replace(rate=jnp.zeros_like(now.rate))
+            now = now._replace(rate=jnp.full_like(now.rate, -1.0))
             return jax.lax.while_loop(good, lambda x: iterate(factor, matrix, x), now)
 
         large = jnp.asarray(jnp.finfo(x.dtype).max)

@@ -81,7 +81,8 @@ class Rattle(ImplicitStep):
 
         linear = None
         if equations.solver is not None:
-            linear = Linear(prepare, solve, tangent=equations.tangent(solve))
+            tangent, dear = equations.tangent(solve), equations.solver.dear
+            linear = Linear(prepare, solve, tangent=tangent, dear=dear)
         scaling = scaled(args, reach, reach)
         start = y0.a, y0.z
         x, solved, counts, condition = self._solve(first_half, start, args, scaling, linear, y0.q)

@@ -201,7 +201,8 @@ class Stage(NamedTuple):
         """How Newton's equations are solved; None for one dense matrix."""
         if not self.explicit or self.equations.solver is None:
             return None
-        return Linear(self.factor, self.change, tangent=self.equations.tangent(self.change))
+        tangent, dear = self.equations.tangent(self.change), self.equations.solver.dear
+        return Linear(self.factor, self.change, tangent=tangent, dear=dear)
 
     @property
     def scaling(self) -> Scaling | None:

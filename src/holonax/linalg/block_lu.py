@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -168,15 +169,10 @@ class BlockLU(eqx.Module):
 
             def eliminate_entry(e: Array, carry: tuple[Array, Array]):
                 L, U = carry
-
-                def update_entry(k: Array, pair: tuple[Array, Array]):
-                    i, j = at(self.row_update, k), at(self.column_update, k)
-                    lower = pair[0] - _product(row(U, j), row(L, i), b)
-                    return lower, pair[1] - _product(row(L, j), row(U, i), b)
-
                 source = at(self.source, e)
                 pair = row(lower_rows, source), row(upper_rows, source)
-                lower, upper = between(self.update_pointer, e, update_entry, pair)
+                tables = self.update_pointer, self.row_update, self.column_update
+                lower, upper = hx_block_updates(*pair, L, U, *tables, e)
                 upper = jnp.concatenate(lu_entries_solve(pivot, upper.reshape(b, b)))
                 return put_row(L, e, lower), put_row(U, e, upper)
 
@@ -239,6 +235,28 @@ class BlockLU(eqx.Module):
     def _pivot(self, pivots: Array, p: Array) -> Any:
         packed, b = row(pivots, p), self.size
         return [[packed[r * b + c] for c in range(b)] for r in range(b)]
+
+
+@jax.jit  # by its name the compiler knows it: compiler/block_updates.py
+def hx_block_updates(
+    lower: Array,
+    upper: Array,
+    L: Array,
+    U: Array,
+    pointer: Array,
+    rows: Array,
+    columns: Array,
+    e: Array,
+) -> tuple[Array, Array]:
+    """Two blocks, those of entry e, less the products of those before them."""
+    b = round(lower.size**0.5)
+
+    def update(k: Array, pair: tuple[Array, Array]) -> tuple[Array, Array]:
+        i, j = at(rows, k), at(columns, k)
+        below = pair[0] - _product(row(U, j), row(L, i), b)
+        return below, pair[1] - _product(row(L, j), row(U, i), b)
+
+    return between(pointer, e, update, (lower, upper))
 
 
 def _product(left: Array, right: Array, b: int) -> Array:

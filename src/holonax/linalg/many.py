@@ -13,7 +13,7 @@ def solve_many(A: Array, B: Array) -> Array:
     used = jnp.zeros((b, A.shape[-1]), bool)
     chosen = []
     for j in range(b):
-        size = jnp.where(used, -1.0, jnp.abs(A[:, j]))
+        size = jnp.where(used, -1.0, _size(A[:, j]))
         best, at = size[0], jnp.zeros(size.shape[1:], int)
         for r in range(1, b):
             larger = size[r] > best
@@ -27,3 +27,10 @@ def solve_many(A: Array, B: Array) -> Array:
         A, B, used = optimization_barrier((A, B, used | here))
         chosen.append(here)
     return jnp.stack([jnp.sum(jnp.where(x[:, None], B, 0), axis=0) for x in chosen])
+
+
+def _size(x: Array) -> Array:
+    """How large numbers are; complex ones as LAPACK takes them, without a root."""
+    if jnp.iscomplexobj(x):
+        return jnp.abs(x.real) + jnp.abs(x.imag)
+    return jnp.abs(x)

@@ -92,6 +92,12 @@ class StepSolver(abc.ABC):
         of a net, whose elimination couples what was not."""
         return 1.0
 
+    @property
+    def dear(self) -> bool:
+        """Whether a factor, with the derivatives it is made of, takes much longer than to evaluate
+        the equations and to solve with it."""
+        return False
+
     @abc.abstractmethod
     def slopes(self, at: StepPoint, weights: StepWeights) -> PyTree:
         """The derivatives that the matrix is made of, a pytree: the same for every `reach` and

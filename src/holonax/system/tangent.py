@@ -167,6 +167,10 @@ class MechanismSolver(StepSolver):
         parts = weights[:4]
         return _prepared(self._level, weights.still, self._bodies, self._augment, at, parts)
 
+    @property
+    def dear(self) -> bool:
+        return isinstance(self._way, Together)
+
     def slopes(self, at: StepPoint, weights: StepWeights) -> Slopes:
         return step_slopes(self._bodies, self._level, at, weights)
 
