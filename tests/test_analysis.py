@@ -76,6 +76,7 @@ def parallelogram(*, spatial=False):
 # -- static equilibrium ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_weight_stretches_its_spring_by_its_weight_over_the_stiffness():
     system, start = spring_and_weight()
     found = hx.equilibrium(system, start)

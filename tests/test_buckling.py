@@ -80,6 +80,7 @@ def test_elements_of_every_order(order, n, error):
     assert 0 < found.critical / (4 * np.pi**2 * EI / LENGTH**2) - 1 < error
 
 
+@pytest.mark.slow
 def test_a_narrow_cantilever_buckles_sideways():
     """Timoshenko: 4.0126 sqrt(EI GJ) / L^2, where it hardly bends before. If it does, the load is
     larger, and found by linearising nearer to it."""

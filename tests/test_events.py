@@ -204,6 +204,7 @@ def bend(upper, lower, t):
     return lower.angle - upper.angle
 
 
+@pytest.mark.slow
 def test_a_latch_engages_by_an_impulse_and_is_released_again():
     model = latched()
     close = hx.Event(

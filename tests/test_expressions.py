@@ -272,6 +272,7 @@ def test_a_joint_and_a_rate_written_as_expressions():
     assert list(again.items.values()) == list(model.items.values())
 
 
+@pytest.mark.slow
 def test_an_event_given_as_an_expression():
     model = pendulum()
     result = model.simulate(1.0, dt=0.01, events=hx.Event("low", "pin.angle + pi/4 + 0*rod.vx"))

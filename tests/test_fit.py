@@ -47,6 +47,7 @@ def test_stiffness_and_damping_of_an_oscillator():
     assert "k = 37" in str(found)
 
 
+@pytest.mark.slow
 def test_the_covariance_is_that_of_the_scatter():
     """Twenty draws of noise: the mean of chi-squared with two degrees of freedom is 2."""
     random, sigma, truth = np.random.default_rng(0), 1e-3, np.array([37.0, 0.9])

@@ -351,7 +351,7 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", in_part(FUNCTIONS, {"arrays", "mapped"}))
+@pytest.mark.parametrize("name", in_part(FUNCTIONS, {"arrays", "mapped", "elementwise", "called"}))
 def test_linearized_as_by_jax(name):
     """Value, derivative and second derivative, plain, compiled and mapped."""
     fun, x = FUNCTIONS[name], jnp.array([0.3, -0.2, 0.7, 0.4])

@@ -188,6 +188,7 @@ def test_a_cantilever_has_the_frequencies_of_theory():
     assert_allclose(found, theory, rtol=2e-4)  # 12 elements
 
 
+@pytest.mark.slow
 def test_a_reduction_keeps_the_low_modes_of_the_held_part():
     """With free modes or with those of a held node the part, clamped by a joint, is the same."""
     M, K, nodes = frame_matrices(10)

@@ -53,6 +53,7 @@ def test_welch_table_2_to_four_digits(welch):
         assert row.ours == pytest.approx(float(row.published), **tolerance), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["Table 6.1", "Table 6.2"])
 def test_ascher_drifts_to_the_printed_digits(ascher, table):
     rows = ascher.table(table)

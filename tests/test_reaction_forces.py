@@ -219,6 +219,7 @@ def own_slope(mu=MU, **options):
     return model
 
 
+@pytest.mark.slow
 def test_a_force_of_the_users_sees_reactions():
     result = own_slope().simulate(0.3, dt=1e-2, formulation=hx.GGL(), integrator=hx.RadauIIA(2))
     exact = 0.5 + (np.sin(STEEP) - MU * np.cos(STEEP)) * G * 0.3

@@ -338,6 +338,7 @@ def test_bricards_mechanism_takes_formulations_that_solve_for_multipliers(bricar
     np.testing.assert_allclose(a + b + a * b, 0.0, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_friction_by_reactions_that_are_not_determined_is_refused():
     model = hx.Model()
     model.body("door", hx.box((0.8, 0.04, 2.0), mass=20.0), position=(0.4, 0.0, 0.0))

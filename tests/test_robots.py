@@ -321,6 +321,7 @@ def test_contacts_are_left_out_with_a_warning(tmp_path):
         hx.load(saved(tmp_path, "tree.xml", text))
 
 
+@pytest.mark.slow
 def test_a_loop_closed_by_connect(tmp_path):
     bar = '<geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.02" contype="0" conaffinity="0"/>'
     text = f"""<mujoco><worldbody>

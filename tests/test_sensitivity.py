@@ -243,6 +243,7 @@ def test_a_driven_oscillator_answers_as_its_transfer_function():
     assert change.period["w"] == -period / values["w"] and change.period["k"] == 0
 
 
+@pytest.mark.slow
 def test_a_pendulum_keeps_its_swing_and_changes_its_period():
     """T = 4 sqrt(l / g) K(sin(a/2)): conservative motions come in families, and the one that begins
     in the same place is the nearest."""

@@ -232,6 +232,7 @@ def test_states_in_files(tmp_path, suffix):
         assert np.array_equal(first.v, second.v) and np.array_equal(first.q, second.q)
 
 
+@pytest.mark.slow
 def test_events_and_tables_know_states_by_name(tmp_path):
     model = oscillator()
     event = hx.Event("low", "x.1", direction="falling", level=0.5, terminal=True)

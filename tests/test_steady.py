@@ -76,6 +76,7 @@ def upright(speed, radius=0.5):
     return (3 * speed**2 - G * radius) / (1.25 * radius**2)
 
 
+@pytest.mark.slow
 def test_an_upright_disc_wobbles_as_it_rolls():
     built = rolling_disc(2.0)
     small = hx.linearize(*built)

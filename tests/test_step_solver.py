@@ -175,7 +175,8 @@ PAIRS = [
     "pair",
     in_part(
         PAIRS,
-        {"GGL-RadauIIA", "Index1-RadauIIA", "Index3-BDF", "Index3-Rattle", "PostStabilized-BDF"},
+        {"GGL-RadauIIA", "Index1-RadauIIA", "Index3-BDF", "Index3-Rattle", "PostStabilized-BDF"}
+        | {"GGL-GeneralizedAlpha"},
         [f"{type(f).__name__}-{type(i).__name__}" for f, i in PAIRS],
     ),
 )

@@ -348,6 +348,7 @@ def test_a_motor_that_jumps_in_a_mechanism(options):
     assert "motor" in run.message
 
 
+@pytest.mark.slow
 def test_a_velocity_that_jumps():
     """A method that holds nothing would never make it good; with a break it is an impulse."""
     index1 = {"dt": 1e-3, "formulation": hx.Index1(), "integrator": hx.RK4()}
@@ -360,6 +361,7 @@ def test_a_velocity_that_jumps():
         assert run.q[-1, 2] == pytest.approx(0.6, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_a_table_drives_with_kinks_and_a_spline_without():
     for kind in ("linear", "cubic"):
         table = hx.Table([0.0, 0.1, 0.2, 0.3], [0.0, 0.1, 0.3, 0.4], kind)

@@ -96,6 +96,7 @@ def test_gradient_is_that_of_the_numbers(pair):
     assert gradient["v"] @ start.v == pytest.approx(slope, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pair",
     [

@@ -310,6 +310,7 @@ def _ellipse(x, y):
     return x**2 / 0.3**2 + y**2 / 0.2**2 - 1
 
 
+@pytest.mark.slow
 def test_springs_end_where_they_are_attached(machine):
     index = np.arange(machine.t.size)
     picture = skeleton(machine, index)
@@ -364,6 +365,7 @@ def test_a_slider_without_a_shape_is_a_block_on_its_rail(machine):
     assert slot.closed and slot.style == "outline"
 
 
+@pytest.mark.slow
 def test_space_is_drawn_with_faces_springs_and_wheels(tmp_path):
     model = hx.Model()
     model.body("arm", hx.cylinder(0.05, 1.0, axis="x", mass=1.0), position=(0.5, 0.0, 0.0))

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from ..problem import State, StepContext
     from ..problem.__init__ import FullState
 
+# An array that is written before it is read; older versions of JAX have none.
+_unset = getattr(lax, "empty", jnp.zeros)
+
 
 class Euler(Integrator):
     """Explicit Euler, order 1."""
@@ -117,13 +120,16 @@ class RungeKutta(Integrator):
             return k, k
 
         def stage(ks: Array, i: Array) -> tuple[Array, Array]:
-            k = rate(nodes[i], total(ks, i), None if known is None else known[i])
+            change = before[i] * ks[jnp.maximum(i - 1, 0)] if chained else total(ks, i)
+            k = rate(nodes[i], change, None if known is None else known[i])
             return ks.at[i].set(k, mode="clip"), k  # never outside
 
-        if chained:
+        if chained and (args.keeps or known is not None):  # less to follow back
             ks = rates = lax.scan(following, jnp.zeros_like(start), (nodes, before, known))[1]
         else:
             begin = jnp.zeros((stages, *start.shape), start.dtype)
+            if chained:  # the first row is read before it is written, with a weight of zero
+                begin = _unset(begin.shape, begin.dtype).at[0].set(0.0)
             ks, rates = self._loop(stage, begin, stages, args.keeps)
         sums = [h * total(ks, i) for i in range(stages, count)]
         split = lambda x: (x[..., :nq], x[..., nq:])  # noqa: E731
