@@ -96,7 +96,7 @@ def one_run(plan: RunPlan, shared: Shared, own: Own) -> Ended:
     """A run to its end."""
     setup: Setup = Parts.joined(shared.arrays, plan.rest)
     if own.parameters:
-        setup = setup._replace(system=setup.system.with_parameters(own.parameters))
+        setup = setup._replace(system=setup.system.remade(own.parameters))
     t0 = shared.times[0]
     q = jnp.asarray(shared.q if own.q is None else own.q)
     v = jnp.asarray(shared.v if own.v is None else own.v)

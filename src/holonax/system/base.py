@@ -123,6 +123,11 @@ class System(eqx.Module):
             raise KeyError(f"{type(self).__name__} has no parameters by name, so no {names[0]!r}.")
         return self
 
+    def remade(self, changes: Mapping[str, ArrayLike | Array]) -> System:
+        """As `with_parameters`, for programs of many runs: more to trace, but what follows from the
+        structure alone is a constant that a compiler knows."""
+        return self.with_parameters(changes)
+
     @abc.abstractmethod
     def with_redundant_constraints(self) -> System:
         """This system, its factors prepared for linearly dependent constraints."""

@@ -115,7 +115,19 @@ class Mechanism(System):
         One of the parameters of a user's function goes by its own name as well, ``"push.gain"``
         for ``"push.parameters.gain"``.
         """
-        known, changed = self._shapes(), {**(changes or {}), **more}
+        changed = self._named({**(changes or {}), **more})
+        leaves, structure = jax.tree.flatten(self)
+        if changed and all(isinstance(x, Tracer) for x in leaves):
+            return structure.unflatten(self._followed(changed, leaves, structure))
+        return structure.unflatten(jax.tree.leaves(self.made_anew(changed)))
+
+    def remade(self, changes: Mapping[str, ArrayLike | Array]) -> Mechanism:
+        made = self.made_anew(self._named(changes))
+        return jax.tree.structure(self).unflatten(jax.tree.leaves(made))
+
+    def _named(self, changed: Mapping[str, ArrayLike | Array]) -> dict[str, Any]:
+        """Numbers by their full names; raises for names and shapes that are none of ours."""
+        known = self._shapes()
         changed = {_full_name(known, name): value for name, value in changed.items()}
         for name, value in changed.items():
             if name not in known:
@@ -126,10 +138,7 @@ class Mechanism(System):
                 raise ValueError(
                     f"with_parameters: {name} has the shape {known[name]}, not {np.shape(value)}."
                 )
-        leaves, structure = jax.tree.flatten(self)
-        if changed and all(isinstance(x, Tracer) for x in leaves):
-            return structure.unflatten(self._followed(changed, leaves, structure))
-        return structure.unflatten(jax.tree.leaves(self.made_anew(changed)))
+        return changed
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of every number of the description, by its name."""
