@@ -122,6 +122,7 @@ class Arrays:
         self.most = IN_LOOPS if in_loops else SMALL  # entries up to which an array is taken apart
         self.buffers: list[Buffer] = []
         self._constants: dict[Any, Buffer] = {}
+        self.zeroed = ZEROED  # fewer zeros are written with the other entries
 
     # -- making -----------------------------------------------------------------------------
 
@@ -290,7 +291,7 @@ class Arrays:
     def _begin(self, buffer: Buffer, nodes: list[Node]) -> None:
         """All that is in a new buffer; many zeros are written at once."""
         zero = self.b.const(buffer.kind, 0)
-        if nodes.count(zero) < ZEROED:
+        if nodes.count(zero) < self.zeroed:
             self.write(buffer, nodes)
         else:
             self.b.zero(buffer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -99,6 +100,7 @@ def _apart(unrolled: int | None = None, ahead: int = 0, counted: bool = False) -
     """For programs of which many run side by side, which call no library."""
     low = Lowering(unrolled, counted=counted)
     low.libraries, low.ahead = False, ahead
+    low.a.zeroed = sys.maxsize  # there filling takes as long, and what is not zero is written twice
     return low
 
 
