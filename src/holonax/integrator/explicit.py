@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from ..problem import State, StepContext
     from ..problem.__init__ import FullState
 
-# An array that is written before it is read; older versions of JAX have none.
+# An array that is written before it is read, which has no derivative; older versions of JAX have
+# none.
 _unset = getattr(lax, "empty", jnp.zeros)
 
 
@@ -128,7 +129,8 @@ class RungeKutta(Integrator):
             ks = rates = lax.scan(following, jnp.zeros_like(start), (nodes, before, known))[1]
         else:
             begin = jnp.zeros((stages, *start.shape), start.dtype)
-            if chained:  # the first row is read before it is written, with a weight of zero
+            if chained and args.differentiable is False:
+                # the first row is read before it is written, with a weight of zero
                 begin = _unset(begin.shape, begin.dtype).at[0].set(0.0)
             ks, rates = self._loop(stage, begin, stages, args.keeps)
         sums = [h * total(ks, i) for i in range(stages, count)]
