@@ -189,6 +189,7 @@ def test_bending_and_torsion_together_against_a_boundary_value_solver():
     assert errors[1] < 4e-3 and 3.4 < errors[0] / errors[1] < 4.6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [300, 450, 600])
 def test_the_bend_of_45_degrees(load):
     # Bathe and Bolourchi 1979: radius 100, a square of 1, E = 1e7, no lateral contraction; the

@@ -12,7 +12,7 @@ EXAMPLES = ROOT / "docs" / "gallery"
 SLOW = (
     "bricard cam cantilever conical_pendulum coupled_pendulums double_pendulum four_bar governor "
     "gyroscope pantograph pendulum planetary_gear quick_return rolling_coin rotor scissor_lift "
-    "scotch_yoke slider_crank straight_line trebuchet universal_joint"
+    "scotch_yoke slider_crank stewart_platform straight_line trebuchet universal_joint"
 )
 
 

@@ -48,7 +48,7 @@ NO_CACHE = {
 RUN = "print(pendulum().build()[1].diagnosis)"
 
 
-@pytest.mark.parametrize("home", in_part([None, "", "/proc/nobody"], {"None"}))
+@pytest.mark.parametrize("home", in_part([None, "", "/proc/nobody"], {"None", ""}))
 def test_a_process_without_a_home_works_and_leaves_nothing_behind(home, tmp_path):
     nobody = """
     import pwd

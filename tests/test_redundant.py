@@ -7,6 +7,7 @@ numpy's least-squares solution of the dense G M^-1 G^T lam = G M^-1 f - gamma co
 import equinox as eqx
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import holonax as hx
 from references import LINKS, SAMPLES, FourBar, Samples, observed_order, rms, turned
@@ -190,6 +191,47 @@ def test_bricards_mechanism_keeps_its_energy_its_constraints_and_its_symmetry(br
     assert np.ptp(a) > 0.8  # it moves
     np.testing.assert_allclose(cosine, [a, b] * 3, rtol=0, atol=1e-12)
     np.testing.assert_allclose(a + b + a * b, 0.0, rtol=0, atol=1e-12)
+
+
+# -- Bennett's four-bar ----------------------------------------------------------------------
+
+LENGTHS = np.array([1.0, 0.7])
+TWISTS = np.arcsin(LENGTHS * np.sin(np.radians(40.0)))
+
+
+def bennett(angle):
+    """Four links with skew hinges, opposite ones alike, the last of them the ground; and what the
+    tangents of its half angles at neighbouring hinges multiply to (Bennett 1903)."""
+    product = np.sin(TWISTS.sum() / 2) / np.sin((TWISTS[1] - TWISTS[0]) / 2)
+    other = 2 * np.arctan(product / np.tan(angle / 2))
+    model = hx.Model(gravity=(0.0, 0.0, -9.81))
+    place, rotation, before = np.zeros(3), np.eye(3), "ground"
+    for i, turn in enumerate([angle, other, -angle, -other]):
+        after, length, twist = f"link {i}", LENGTHS[i % 2], TWISTS[i % 2]
+        axis, origin = rotation[:, 2], place
+        rotation = rotation @ Rotation.from_euler("ZX", [turn, twist]).as_matrix()
+        place = origin + length * rotation[:, 0]
+        if i < 3:
+            solid = hx.cylinder(0.03, length, mass=1.0 + 0.3 * i, axis="x")
+            model.body(after, solid, position=(origin + place) / 2, rotation=rotation)
+        else:
+            after = "ground"
+        model.revolute(f"hinge {i}", before, after, at=origin, axis=axis)
+        before = after
+    np.testing.assert_allclose(place, 0.0, atol=1e-14)  # the loop closes
+    return model, np.array([angle, other]), product
+
+
+def test_bennetts_linkage_turns_by_its_closed_form():
+    model, angles, product = bennett(1.2)
+    diagnosis = model.diagnose()
+    assert (diagnosis.mobility, diagnosis.redundant, diagnosis.singular) == (1, 3, False)
+    assert "3 redundant rows, shared by hinge 0, hinge 1, hinge 2, hinge 3" in str(diagnosis)
+    run = model.simulate(1.5, rtol=1e-9)
+    half = [(run.joint(f"hinge {i}").angle + angles[i]) / 2 for i in range(2)]
+    assert run.success and np.ptp(half[0]) > 0.8
+    sines, cosines = (np.prod(f(half), axis=0) for f in (np.sin, np.cos))
+    np.testing.assert_allclose(sines, product * cosines, rtol=0, atol=1e-12)
 
 
 # -- multipliers of least norm ---------------------------------------------------------------

@@ -91,6 +91,7 @@ def test_a_rod_on_a_spring_sinks_as_its_balance_says():
     assert "mode 1" in str(small)
 
 
+@pytest.mark.slow
 def test_a_closed_loop_is_as_differences_say():
     """Lengths, masses and springs of a four-bar move its equilibrium, its forces and frequency."""
     system, start = spring_four_bar()

@@ -17,7 +17,7 @@ from ..system.mechanism import Mechanism
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from .. import Buckling, Equilibrium, EquilibriumPath, Linearization, Result, Start
+    from .. import Buckling, Diagnosis, Equilibrium, EquilibriumPath, Linearization, Result, Start
 
 Solver = Literal["auto", "dense", "block"]
 
@@ -100,6 +100,15 @@ class AnalysisMethods:
         if isinstance(controllers, tuple | list) and not controllers:
             return simulate(system, start, t_end, dt=dt, **options)
         return simulate_controlled(system, start, t_end, controllers, dt=dt, **options)
+
+    def diagnose(self: _Buildable, *, t: float = 0.0, hold: Sequence[str] = ()) -> Diagnosis:
+        """Mobility, redundant rows and singularity where it is assembled; see `holonax.diagnose`.
+
+        `hold` names what keeps its described place while the start is assembled.
+        """
+        from .. import diagnose
+
+        return diagnose(*self.build(t=t, hold=hold))
 
     def equilibrium(
         self: _Buildable,
