@@ -3,6 +3,8 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 import holonax as hx
 from holonax import examples
@@ -81,3 +83,19 @@ def test_times_between_need_every_step(slider_crank):
     steps = hx.simulate(system, start, 0.5, rtol=1e-5)
     with pytest.raises(ValueError, match="within the run"):
         steps.at([0.7])
+
+
+@given(seed=st.integers(0, 10_000), n=st.integers(1, 6), rank=st.integers(0, 6))
+def test_what_brings_states_onto_dependent_constraints_is_the_smallest(seed, n, rank):
+    rng = np.random.default_rng(seed)
+    factors = rng.normal(size=(3, n, min(rank, n)))
+    matrices = factors @ np.swapaxes(factors, 1, 2)
+    sides = (matrices @ rng.normal(size=(3, n, 1)))[..., 0]
+    found = interpolation._solved(matrices, sides)
+    smallest = [np.linalg.lstsq(A, b, rcond=1e-10)[0] for A, b in zip(matrices, sides, strict=True)]
+    kept = np.linalg.eigvalsh(matrices) > 1e-10 * np.linalg.norm(matrices, 2, (1, 2))[:, None]
+    assume(np.all(kept.sum(1) == factors.shape[2]))  # no rank that depends on the limit
+    condition = np.linalg.cond(factors).max(initial=1.0) ** 2 if factors.size else 1.0
+    np.testing.assert_allclose(
+        found, smallest, rtol=0, atol=1e-13 * condition * (1 + abs(sides).max())
+    )

@@ -49,10 +49,11 @@ def plot(
     """
     check_drawn("plot", result, title)
     pyplot = require("matplotlib.pyplot")
-    panels, quality = _signal_panels(result, signals), _quality_panels(result)
+    fine = refined(result, FINE)
+    panels, quality = _signal_panels(result, fine, signals), _quality_panels(result)
     picture = None
     if isinstance(result.system, Mechanism):
-        picture = skeleton(refined(result, FINE), np.array([0]), traces)
+        picture = skeleton(fine, np.array([0]), traces)
     with pyplot.rc_context(STYLE):
         rows = max(len(panels), 2)
         figure = pyplot.figure(figsize=(7.2, 1.7 * rows + 2.0), layout="constrained", dpi=150)
@@ -72,7 +73,8 @@ def plot(
     return figure
 
 
-def _signal_panels(result: Result, signals: Signals | None) -> list[Panel]:
+def _signal_panels(result: Result, fine: Result, signals: Signals | None) -> list[Panel]:
+    """Of the result's own states those given as arrays, of its `fine` ones those given by name."""
     if isinstance(signals, str):
         raise TypeError(f"plot: signals={signals!r} must be a list of names: [{signals!r}].")
     if isinstance(signals, Mapping):
@@ -80,9 +82,9 @@ def _signal_panels(result: Result, signals: Signals | None) -> list[Panel]:
             raise ValueError("plot: signals is empty. Name a signal, or leave it out.")
         return given_panels(result, signals)
     if signals is not None:
-        return named_panels("plot", result, signals)
+        return named_panels("plot", fine, signals)
     names, note = _first_names(result)
-    panels = named_panels("plot", result, names)
+    panels = named_panels("plot", fine, names)
     for panel in panels:
         panel.label += note
     return panels
