@@ -231,3 +231,24 @@ def test_an_ensemble_is_one_program_whatever_its_numbers(name):
         assert counts.programs[-1].operations <= MOST_OF_MANY[name]
     assert run(50, 0.02, 2e-3, 3).success.all()
     assert (counts.traced, counts.compiled + counts.read, len(counts.left_to_xla)) == after
+
+
+def test_questions_about_many_bodies_are_compiled_once_and_reactions_balance():
+    n, mass, gravity = 12, 0.2, np.array([0.0, 0.0, -9.81])
+    model = hx.Model(gravity=gravity)
+    for i in range(n):
+        rod = hx.cylinder(0.02, 0.1, mass=mass, axis="x")
+        model.body(f"rod {i}", rod, position=(0.1 * i + 0.05, 0, 0))
+        before = f"rod {i - 1}" if i else "ground"
+        axes = {"axis_a": (0, 1, 0), "axis_b": (0, 0, 1)}
+        model.universal(f"joint {i}", before, f"rod {i}", at=(0.1 * i, 0, 0), **axes)
+    result = model.simulate(0.05, dt=0.005)
+    result.at([0.012]), result.reaction("joint 0")
+    made = counts.traced, counts.compiled, counts.read
+    q, _ = result.at(np.linspace(0, 0.05, 150))
+    assert q.shape == (150, 7 * n)
+    forces = [result.reaction(f"joint {i}").force for i in range(n)] + [0.0]
+    for i in range(n):
+        change = mass * (result[f"rod {i}"].acceleration - gravity)
+        np.testing.assert_allclose(forces[i] - forces[i + 1], change, rtol=0, atol=1e-12)
+    assert (counts.traced, counts.compiled, counts.read) == made

@@ -24,6 +24,8 @@ from ..system.dense import smallest_multipliers
 from ..system.evaluation import DENSE, Evaluation, evaluated
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import ArrayLike
 
     from ..formulation.base import Formulation
@@ -138,7 +140,8 @@ def on_constraints(
         return q, v
     if v.shape[1] > DENSE:
         names = tuple(x for x, held in zip(("position", "velocity"), levels, strict=True) if held)
-        return _projected(system, names, t, q, v)
+        parts = [_projected(system, names, *chunk) for chunk in chunks(t, q, v)]
+        return in_one(parts, t.size)
     # each state by itself, whatever others come with it: results do not depend on their number
     here = Evaluation(*map(np.array, evaluated(system, t, q, v)))
 
@@ -195,9 +198,9 @@ def accelerations(
     if not leg.formulation.plain_accelerations:
         parts = [
             _own_accelerations(system, leg.formulation, np.float64(leg.dt), *chunk)
-            for chunk in _chunks(t, q, v)
+            for chunk in chunks(t, q, v)
         ]
-        a, lam = (np.concatenate(x)[: t.size] for x in zip(*parts, strict=True))
+        a, lam = in_one(parts, t.size)
     if redundant and here is not None:
         lam = smallest_multipliers(here.jacobian, lam)
     return a, lam
@@ -212,11 +215,16 @@ def smallest(leg: Any, t: ArrayLike, q: ArrayLike, v: np.ndarray, lam: np.ndarra
     return smallest_multipliers(evaluated(leg.system, t, q, v, dense=True).jacobian, lam)
 
 
-def _chunks(*arrays: np.ndarray) -> Any:
-    """Rows in parts of equal size, the last one filled up."""
+def chunks(*arrays: np.ndarray) -> Iterator[list[np.ndarray]]:
+    """Rows in parts of equal size, for which one program is enough; the last one is filled up."""
     n = len(arrays[0])
     at = np.minimum(np.arange(n + -n % _CHUNK), n - 1).reshape(-1, _CHUNK)
     return ([x[k] for x in arrays] for k in at)
+
+
+def in_one(parts: list[Any], n: int) -> Any:
+    """Arrays over `n` rows from those that `chunks` were made into."""
+    return tuple(np.concatenate(x)[:n] for x in zip(*parts, strict=True))
 
 
 def levels_held(formulation: Formulation, integrator: Any) -> tuple[bool, bool]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..compiler import native
 from ..system.base import Array
 from ..system.evaluation import DENSE, evaluated
 from ..system.mechanism import Mechanism
+from .interpolation import chunks
 from .motion import rotation
 
 
@@ -60,35 +61,35 @@ def _wrench(
     """-J^T lam of one joint on its second body, (times, dof): world force, body torque."""
     s, body = system.bodies, dict(system.markers)[joint][1]
     nv = s.velocity_size
-    if nv > DENSE or s.count < s.n:
-        return np.asarray(_joint_wrench(system, joint, t, q, lam))
     if body == 0:
         return np.zeros((t.size, s.dof))
-    names = system.constraint_names(lam.shape[1])
-    rows = np.array([i for i, name in enumerate(names) if name == joint], int)
+    own = np.array([name == joint for name in system.constraint_names(lam.shape[1])])
+    if nv > DENSE or s.count < s.n:
+        parts = chunks(t, q, np.where(own, lam, 0.0))
+        return np.concatenate([_wrenches(system, np.int64(body), *x) for x in parts])[: t.size]
     columns = np.arange(s.dof) * s.n + body - 1
     out = np.zeros((t.size, s.dof))
     for part in np.split(np.arange(t.size), range(256, t.size, 256)):
         here = evaluated(system, t[part], q[part], np.zeros((part.size, nv)))
-        G = here.jacobian[:, rows][:, :, columns]
-        out[part] = -np.einsum("nrc,nr->nc", G, lam[part][:, rows])
+        G = here.jacobian[:, own][:, :, columns]
+        out[part] = -np.einsum("nrc,nr->nc", G, lam[part][:, own])
     return out
 
 
-@eqx.filter_jit
-def _joint_wrench(system: Mechanism, joint: str, t: Any, q: Any, lam: Any) -> Array:
-    """-J^T lam of one joint on its second body, (times, dof): world force, body torque."""
-    s, body = system.bodies, dict(system.markers)[joint][1]
+@native(once=True)
+def _wrenches(system: Mechanism, body: Array, t: Array, q: Array, lam: Array) -> Array:
+    """-J^T lam on the body of this number, (times, dof): world force, body torque. One program for
+    all joints: of the multipliers all but the rows of one are zero."""
+    s = system.bodies
 
     def at(x: tuple[Array, Array, Array]) -> Array:
         t, q, lam = x
         blocks, parts = s.blocks(q, t, "all"), s.split(lam, "all")
         total = jnp.zeros((s.dof,))
         for group, block, part in zip(s.groups("all"), blocks, parts, strict=True):
-            for i in (i for i, name in enumerate(group.names) if name == joint):
-                for node, table in zip(block, group.nodes, strict=True):
-                    if table[i] == body:
-                        total = total - part[:, i] @ node[:, :, i]
+            for node, table in zip(block, group.nodes, strict=True):
+                load = jnp.sum(part[:, None] * node, axis=0)  # (dof, joints of the group)
+                total = total - jnp.sum(jnp.where(np.array(table) == body, load, 0.0), axis=1)
         return total
 
     return jax.lax.map(at, (t, q, lam))
