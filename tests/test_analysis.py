@@ -189,6 +189,24 @@ def test_a_level_chain_falls_until_it_hangs(options):
     np.testing.assert_allclose(found.q[4:8], [-0.125, -0.375, -0.625, -0.875], atol=ROUNDING)
 
 
+@pytest.mark.slow
+def test_a_level_chain_of_universal_joints_in_space_falls_until_it_hangs():
+    """Of more coordinates than singular values are found for in each step."""
+    n, length = 12, 0.1
+    model = hx.Model(gravity=(0, 0, -9.81))
+    for i in range(n):
+        rod = hx.cylinder(0.02, length, mass=0.2, axis="x")
+        model.body(f"rod {i}", rod, position=(length * (i + 0.5), 0, 0))
+        before = f"rod {i - 1}" if i else "ground"
+        axes = {"axis_a": (0, 1, 0), "axis_b": (0, 0, 1)}
+        model.universal(f"joint {i}", before, f"rod {i}", at=(length * i, 0, 0), **axes)
+    rest = model.equilibrium()
+    assert rest.success and rest.stable
+    for i in range(n):
+        down = (0, 0, -length * (i + 0.5))
+        np.testing.assert_allclose(rest[f"rod {i}"].position, down, rtol=0, atol=1e-9)
+
+
 def test_redundant_constraints_share_the_load():
     model = hx.Model()
     model.planar_body("rod", hx.rod(1.0, mass=1.0), position=(0.5, 0.0))

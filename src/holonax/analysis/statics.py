@@ -25,6 +25,7 @@ import jax.numpy as jnp
 from jax.lax import while_loop
 
 from ..system.base import Array, System
+from ..system.evaluation import DENSE
 from .tangent_space import Tangent
 
 _NEWTON_STEPS = 100
@@ -50,6 +51,13 @@ class Problem(eqx.Module):
     def force(self, q: Array) -> Array:
         """The static force at q."""
         return self.system.force(q, jnp.zeros_like(self.missing), self.t) - self.missing
+
+    def by_factor(self) -> Problem:
+        """The same for what is asked for often, by the system's own factor where singular values
+        would be dear."""
+        if self.missing.size <= DENSE:
+            return self
+        return Problem(self.system, self.t, self.missing, None)
 
     def at(self, q: Array) -> tuple[Tangent, Array]:
         """The split of directions at q and the scaled force."""
@@ -149,6 +157,8 @@ def newton(problem: Problem, start: Found, tol: Array) -> Found:
     It ends with the step after the one that met the tolerance, which brings rounding.
     """
 
+    quick = problem.by_factor()
+
     def body(now: tuple[Found, Array, Array]) -> tuple[Found, Array, Array]:
         found, fraction, count = now
         q = found.q
@@ -157,8 +167,8 @@ def newton(problem: Problem, start: Found, tol: Array) -> Found:
         # far from the solution a step may mean nothing: half the mechanism's size, half a radian
         limit = jnp.minimum(1.0, 0.5 * span(q) / jnp.maximum(largest(step), 1e-300))
         moved = problem.system.normalize(problem.system.retract(q, limit * step))
-        trial, held = problem.onto(moved)
-        a, size, scale = problem.released(trial)
+        trial, held = quick.onto(moved)
+        a, size, scale = quick.released(trial)
         smaller = problem.norm(q, corrected(a)) < (1 - fraction * limit / 4) * problem.norm(q, y)
         better = jnp.logical_and(held, smaller)
         met = found.size <= tol * found.scale
@@ -176,7 +186,7 @@ def newton(problem: Problem, start: Found, tol: Array) -> Found:
         going = jnp.logical_and(count < _NEWTON_STEPS, fraction > _SHORTEST)
         return jnp.logical_and(~found.done, going)
 
-    _, size, scale = problem.released(start.q)
+    _, size, scale = quick.released(start.q)
     first = start._replace(
         size=size, scale=jnp.maximum(start.scale, scale), done=jnp.asarray(False)
     )
@@ -296,7 +306,7 @@ def search(
     With rank=None by relaxation alone, to the full tolerance.
     """
     v = jnp.zeros((system.velocity_size(q.shape[0]),))
-    q, held = Problem(system, t, v, rank).onto(q)
+    q, held = Problem(system, t, v, rank).by_factor().onto(q)
     loads = system.force(q, v, t)
 
     def step(now: tuple[Found, Array]) -> tuple[Found, Array]:
@@ -305,7 +315,7 @@ def search(
         if rank is None:
             return relax(problem, found, tol, relaxation_steps), k + 1
         if relaxation:
-            found = relax(problem, found, jnp.asarray(_RELAXED), relaxation_steps)
+            found = relax(problem.by_factor(), found, jnp.asarray(_RELAXED), relaxation_steps)
         return newton(problem, found, tol), k + 1
 
     def unfinished(now: tuple[Found, Array]) -> Array:
