@@ -65,10 +65,9 @@ def gradients(
     parameter: str,
     options: dict[str, Any],
     label: str,
-    traced: bool = True,
 ) -> None:
-    """`value_and_gradient` against the run it differentiates; with `traced` also what JAX makes of
-    `trajectory` in reverse mode and, for one parameter, in forward mode.
+    """`value_and_gradient` against the run it differentiates, and what JAX makes of `trajectory` in
+    reverse mode and, for one parameter, in forward mode.
 
     `runs` are those of `simulate`, which is compiled by our own compiler; what JAX differentiates
     is compiled by XLA, and `runs_of_trajectory` are those of `jax.jit(trajectory)`.
@@ -108,8 +107,6 @@ def gradients(
         )
 
     ratios("value_and_gradient", host)
-    if not traced:
-        return
 
     def value(x: Any, end: Any, adjoint: Any) -> Any:
         changed = system.with_parameters({parameter: x})
