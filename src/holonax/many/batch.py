@@ -138,7 +138,7 @@ def _typical(q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The first start whose numbers are finite."""
     n = max(len(x) if x.ndim == 2 else 1 for x in (q, v))
     rows = [np.broadcast_to(x, (n, x.shape[-1])) for x in (q, v)]
-    good = np.logical_and(*(np.isfinite(x).all(axis=1) for x in rows))
+    good = np.isfinite(np.hstack(rows)).all(axis=1)
     if not good.any():
         raise ValueError(f"{OWNER}: no start is made of finite numbers. Give one at least.")
     k = int(np.argmax(good))
@@ -185,15 +185,15 @@ def checked_batch(
         )
         raise ValueError(f"{OWNER}: the numbers of runs do not agree: {said}. Give equal ones.")
     asked_for = callable(starts) or callable(parameters)
-    runs = next(iter(lengths.values()), None)
-    if runs is None and asked_for:
-        raise ValueError(
-            f"{OWNER}: how many runs there are cannot be told from functions. Give runs=."
-        )
     if not asked_for and lengths.keys() <= {"runs"}:
         raise ValueError(
             f"{OWNER}: nothing differs from run to run. Give starts or parameters with a row for "
             "each run, or use hx.simulate for one."
+        )
+    runs = next(iter(lengths.values()), None)
+    if runs is None:
+        raise ValueError(
+            f"{OWNER}: how many runs there are cannot be told from functions. Give runs=."
         )
     if runs == 0:
         raise ValueError(f"{OWNER}: there are no runs, for the batch is empty. Give one at least.")
