@@ -90,6 +90,23 @@ def gyroscope() -> None:
     print(*result["rotor"].rotation[-1, :, 1])
 
 
+def ensemble() -> None:
+    """A thousand of the README's four-bars, the coupler of another mass in each."""
+    import numpy as np
+
+    import holonax as hx
+
+    from .gradients import four_bar as built
+
+    system, start = built()
+    masses = np.linspace(1.8, 2.2, 1000)
+    result = hx.ensemble(
+        system, start, parameters={"coupler.mass": masses}, t_end=1.0, dt=1e-3, threads=1
+    )
+    print(result)
+    print(result.q[-1])
+
+
 # -- the gyroscope elsewhere --------------------------------------------------------------------
 
 
@@ -253,6 +270,7 @@ ANSWERS: dict[str, Callable[[], None]] = {
     "spatial_slider_crank": partial(example, "spatial_slider_crank", 1.0, "slider", "guide"),
     "flyball_governor": partial(example, "flyball_governor", 1.0, "slider", "bearing"),
     "gyroscope": gyroscope,
+    "ensemble": ensemble,
     "gyroscope_mujoco": gyroscope_mujoco,
     "gyroscope_exudyn": gyroscope_exudyn,
 }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,14 +28,30 @@ def four_bar() -> tuple[Any, Any]:
     return names["model"].build(hold=["crank"], hold_velocity=["crank.angle"])
 
 
-def _best(call: Callable[[], Any], repeats: int) -> float:
-    """The least CPU time [s]; jobs of JAX are waited for."""
-    found = []
-    for _ in range(repeats):
-        begin = time.process_time()
-        jax.block_until_ready(call())
-        found.append(time.process_time() - begin)
-    return min(found)
+def _spent(call: Callable[[], Any]) -> float:
+    """CPU time [s]; jobs of JAX are waited for."""
+    begin = time.process_time()
+    jax.block_until_ready(call())
+    return time.process_time() - begin
+
+
+class Spent(NamedTuple):
+    """The least CPU time [s] of whole calls, and of their steps alone: without that of a call of
+    few steps."""
+
+    whole: float
+    steps: float
+
+    @staticmethod
+    def of(calls: Sequence[Callable[[float], Any]], repeats: int) -> list[Spent]:
+        """Of some calls in turn, so that what else the machine does is the same for all."""
+        ends = STEPS * DT, FEW * DT
+        found = [
+            [[_spent(lambda: call(end)) for end in ends] for call in calls]  # noqa: B023
+            for _ in range(repeats)
+        ]
+        least = np.min(found, axis=0)
+        return [Spent(whole, whole - few) for whole, few in least.tolist()]
 
 
 def objective(motion: Any) -> Any:
@@ -49,46 +65,48 @@ def gradients(
     parameter: str,
     options: dict[str, Any],
     label: str,
-    traced: bool = True,
 ) -> None:
-    """`value_and_gradient` against the run it differentiates; with `traced` also what JAX makes of
-    `trajectory` in reverse mode and, for one parameter, in forward mode."""
+    """`value_and_gradient` against the run it differentiates, and what JAX makes of `trajectory` in
+    reverse mode and, for one parameter, in forward mode.
+
+    `runs` are those of `simulate`, which is compiled by our own compiler; what JAX differentiates
+    is compiled by XLA, and `runs_of_trajectory` are those of `jax.jit(trajectory)`.
+    """
     system, start = build()
     given = np.asarray(start.q), np.asarray(start.v)
     options = {"dt": DT, **options}
     room = {"max_steps": 1 << STEPS.bit_length()}  # one program for both lengths
 
-    def spent(call: Callable[[float], Any]) -> tuple[float, float]:
-        """CPU time [s] of a call, and of its steps alone: without that of a call of few steps."""
-        whole = _best(lambda: call(STEPS * DT), recorder.repeats)
-        return whole, whole - _best(lambda: call(FEW * DT), recorder.repeats)
-
     run = lambda end: hx.simulate(system, start, end, save="end", **options)  # noqa: E731
     run(STEPS * DT), run(FEW * DT)
-    base = spent(run)
-    recorder.row(label, "run_s", base[0], note=f"simulate, {STEPS} equal steps")
-    recorder.row(label, "steps_s", base[1], note=f"without the call itself, {FEW} steps of it")
+    base = Spent.of([run], recorder.repeats)[0]
+    recorder.row(f"run, {label}", "run_s", base.whole, note=f"simulate, {STEPS} equal steps")
+    recorder.row(f"run, {label}", "steps_s", base.steps, note=f"without a call of {FEW} steps")
 
-    def ratio(variant: str, call: Callable[[float], Any]) -> None:
-        name = f"{label}, {variant}"
+    def ratios(
+        variant: str, call: Callable[[float], Any], like: Callable[[float], Any] | None = None
+    ) -> None:
+        name = f"{variant}, {label}"
+        calls = [call, run] if like is None else [call, run, like]
         try:
-            first = _best(lambda: call(STEPS * DT), 1)
-            found = spent(call)
+            first = _spent(lambda: call(STEPS * DT))
+            found, base, *alike = Spent.of(calls, recorder.repeats)
         except Exception as problem:
             recorder.missing(name, "runs", problem)
             return
-        recorder.row(name, "compile_s", max(first - found[0], 0.0))
-        recorder.row(name, "runs", found[1] / base[1], note="steps against steps, without calls")
-        recorder.row(name, "runs_with_calls", found[0] / base[0], note="whole calls")
+        recorder.row(name, "compile_s", max(first - found.whole, 0.0))
+        recorder.row(name, "runs", found.steps / base.steps, note="steps against steps")
+        recorder.row(name, "runs_with_calls", found.whole / base.whole, note="whole calls")
+        for own in alike:
+            runs = found.steps / own.steps
+            recorder.row(name, "runs_of_trajectory", runs, note="steps against steps, under XLA")
 
     def host(end: float) -> Any:
         return hx.value_and_gradient(
             objective, system, given, [0.0, end], with_respect_to=[parameter], **options, **room
         )
 
-    ratio("value_and_gradient", host)
-    if not traced:
-        return
+    ratios("value_and_gradient", host)
 
     def value(x: Any, end: Any, adjoint: Any) -> Any:
         changed = system.with_parameters({parameter: x})
@@ -96,10 +114,11 @@ def gradients(
         return objective(hx.trajectory(changed, given, times, adjoint=adjoint, **options, **room))
 
     x = jnp.asarray(system.parameters()[parameter], float)
-    plain = jax.jit(lambda x, end: value(x, end, "reverse"))
+    jitted = jax.jit(lambda x, end: value(x, end, "reverse"))
     back = jax.jit(jax.value_and_grad(lambda x, end: value(x, end, "reverse")))
     along = lambda x, end: jax.jvp(lambda x: value(x, end, "forward"), (x,), (jnp.ones_like(x),))  # noqa: E731
     ahead = jax.jit(along)
-    ratio("trajectory itself", lambda end: plain(x, end))
-    ratio("grad(trajectory)", lambda end: back(x, end))
-    ratio("jvp(trajectory)", lambda end: ahead(x, end))
+    plain = lambda end: jitted(x, end)  # noqa: E731
+    ratios("trajectory", plain)
+    ratios("jvp(trajectory)", lambda end: ahead(x, end), plain)
+    ratios("grad(trajectory)", lambda end: back(x, end), plain)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 
 import holonax as hx
 
-from .measure import Recorder
+from .measure import Recorder, all_cores
 from .problems import MANY_MASSES, STEP, SliderCrank
 
 DT, STEPS = 1e-3, 1000
@@ -62,11 +61,13 @@ def ensembles(
     rate = single.stats["steps"] / min(alone)
     note = f"one run is {rate:.3g} steps/s; they differ by {off:.1e}"
     recorder.row(label, "times_one_run", steps / min(spent) / rate, off, note=note)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    if cores > 1:
+    with all_cores() as cores:
+        if cores == 1:
+            recorder.missing(label, "times_one_core", "there is one core")
+            return
         walls = [[many(n).stats["run_time"] for _ in range(recorder.repeats)] for n in (1, cores)]
         gain = min(walls[0]) / min(walls[1])
-        recorder.row(label, "times_one_core", gain, note=f"{cores} cores, wall time")
+        recorder.row(label, "times_one_core", gain, note=f"{cores} cores, elapsed time")
 
 
 def many_slider_cranks(recorder: Recorder, methods: dict[str, dict[str, Any]]) -> None:

@@ -380,6 +380,24 @@ def chain_accuracy(recorder: Recorder, n: int) -> None:
     )
 
 
+# -- the call itself ----------------------------------------------------------------------------
+
+
+def call(recorder: Recorder) -> None:
+    """What `simulate` takes beside its steps: a run of one step."""
+    for name, build in (
+        ("slider-crank", hx.examples.slider_crank),
+        ("four-bar", four_bar),
+        ("spatial slider-crank", hx.examples.spatial_slider_crank),
+    ):
+        system, start = build()
+        for kind, steps in (("equal steps", {"dt": STEP}), ("steps by error", {"rtol": 1e-6})):
+            once = lambda s=steps: hx.simulate(system, start, STEP, save="end", **s)  # noqa: E731, B023
+            once()
+            spent = min(recorder.best(once)[0] for _ in range(5))
+            recorder.row(f"{name}, {kind}", "call_ms", 1e3 * spent, note="simulate, one step")
+
+
 # -- the first answer ----------------------------------------------------------------------------
 
 
@@ -415,6 +433,7 @@ WORKS: dict[str, Callable[[Recorder], None]] = {
     "cable N=100": lambda r: cable(r, 100),
     "cable N=1000": lambda r: cable(r, 1000),
     **{f"beam-net {n}x{n}": lambda r, n=n: beam_net(r, n) for n in BeamNet.sizes},
+    "call": call,
     "first-answer/gyroscope": lambda r: fresh.answer(r, "gyroscope", error=Gyroscope.error),
     "first-answer/command-line": lambda r: fresh.command_lines(r, hx.examples.__all__),
     "many slider-cranks": lambda r: many_slider_cranks(
@@ -443,7 +462,7 @@ for _part, _build, _parameter in (
     for _kind, _name in (("generalized-alpha", GENERALIZED_ALPHA), ("RK4", PROJECTED_RK4)):
         WORKS[f"gradients/{_part}-{_kind}"] = (
             lambda r, part=_part, build=_build, parameter=_parameter, name=_name: gradients(
-                r, build, parameter, method(name), f"{part}, {name}", traced=part != "chain-10"
+                r, build, parameter, method(name), f"{part}, {name}"
             )
         )
 for _part, _build, _parameter, _runs in (

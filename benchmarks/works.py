@@ -56,6 +56,7 @@ FIRST_ANSWERS = (
     FirstAnswer("spatial_slider_crank", "`examples.spatial_slider_crank`, 1 s", 6.0, 2.0),
     FirstAnswer("flyball_governor", "`examples.flyball_governor`, 1 s", 10.0, 3.0),
     FirstAnswer("gyroscope", "a gyroscope of three bodies, 1 s", None, None),
+    FirstAnswer("ensemble", "an ensemble of 1000 of the README's four-bars, 1 s", 5.0, None),
     FirstAnswer("holonax simulate, worst", "`holonax simulate NAME`, the worst", 12.0, 3.0),
     FirstAnswer("pairs on slider_crank, worst", "slider-crank, the worst pair", 8.0, 3.0),
     FirstAnswer("pairs on four_bar, worst", "four-bar, the worst pair", 8.0, 3.0),
@@ -113,7 +114,8 @@ def jobs() -> list[Job]:
         add(work, simbody=peers, mujoco=peers)
     for part in ("slider-crank", "four-bar", "chain-10"):
         for kind in ("generalized-alpha", "RK4"):
-            add(f"gradients/{part}-{kind}", holonax=600)
+            add(f"gradients/{part}-{kind}", holonax=900)
+    add("call", holonax=60)
     for part in ("slider-crank", "four-bar", "spatial-slider-crank", "planar-chain-10"):
         for kind in ("generalized-alpha", "RK4", "Dopri5"):
             add(f"ensemble/{part}-{kind}", holonax=120)
@@ -132,6 +134,7 @@ def _first_answers() -> list[Job]:
         "spatial_slider_crank": 180,
         "flyball_governor": 180,
         "gyroscope": 180,
+        "ensemble": 120,
         "command-line": 480,
         "pairs-slider_crank": 1500,
         "pairs-four_bar": 1500,
@@ -244,6 +247,15 @@ def targets() -> list[Target]:
     ):
         text = f"ensemble, {variant}, steps/s of one core"
         out.append(Target(text, "ensemble", "steps_per_s", "value", bound, variant, True))
+    for part in ("slider-crank", "four-bar"):
+        for kind in (rk4, alpha):
+            text = f"ensemble, {part}, {kind}, all cores against one"
+            variant = f"{part}, {kind}"
+            out.append(Target(text, "ensemble", "times_one_core", "value", 1.8, variant, True))
+    out += _gradient_targets((alpha, rk4))
+    for part in ("slider-crank", "four-bar"):
+        text = f"a call of simulate, {part}, without its steps [ms]"
+        out.append(Target(text, "call", "call_ms", "value", 0.5, part))
     for variant, peer in (
         (rk4, "MuJoCo's rollouts and MJX"),
         (alpha, "Exudyn's parameter variation"),
@@ -259,6 +271,23 @@ def targets() -> list[Target]:
                 text = f"first answer [s], {first.variant}, {metric.removesuffix('_s')}"
                 out.append(Target(text, "first-answer", metric, "value", bound, first.variant))
     return out
+
+
+def _gradient_targets(kinds: Sequence[str]) -> list[Target]:
+    """Gradients in runs. Those of JAX are counted in runs that XLA has compiled as well."""
+    asked = (
+        ("value_and_gradient", "runs", 3.0),
+        ("value_and_gradient", "compile_s", 3.0),
+        ("grad(trajectory)", "runs_of_trajectory", 5.0),
+        ("jvp(trajectory)", "runs_of_trajectory", 2.5),
+    )
+    return [
+        Target(f"{way}, {part}, {kind}, {metric}", "gradients", metric, "value", bound, variant)
+        for part in ("slider-crank", "four-bar", "chain-10")
+        for kind in kinds
+        for way, metric, bound in asked
+        for variant in [f"{way}, {part}, {kind}"]
+    ]
 
 
 def wanted(work: str, metric: str, variant: str) -> float | None:

@@ -246,6 +246,24 @@ def test_states_after_a_failure_are_not_numbers():
     assert np.all(np.isfinite(result.q[2]))
 
 
+@pytest.mark.parametrize("by_function", [False, True])
+def test_a_run_that_is_given_no_numbers_stops_alone(by_function):
+    system, start = slider_crank()
+    q, v = np.tile(start.q, (5, 1)), np.tile(start.v, (5, 1))
+    m = np.array([1.0, np.nan, 1.1, np.inf, 0.9])
+    q[0, 1] = v[4, 0] = np.nan
+    starts, parameters = (q, v), {"m": m}
+    if by_function:
+        starts, parameters = (lambda n: (q[n], v[n])), (lambda n: {"m": m[n]})
+        m[0], q[0] = 1.0, start.q  # what the functions are tried with
+    result = hx.ensemble(system, starts, parameters=parameters, runs=5, t_end=0.1, dt=1e-2)
+    good = [by_function, False, True, False, False]
+    assert result.success.tolist() == good
+    assert all("not finite" in x for x in result.reason[~result.success])
+    alone = hx.simulate(system.with_parameters(m=1.1), start, 0.1, dt=1e-2, save="end")
+    np.testing.assert_allclose(result.q[2], alone.q[-1], rtol=1e-12, atol=1e-14)
+
+
 def test_a_run_with_too_many_steps_says_so():
     system, start = slider_crank()
     result = hx.ensemble(
@@ -499,9 +517,9 @@ BAD = {
     "a number for all": ({"parameters": {"m": 1.0}}, ValueError, "with_parameters"),
     "another shape": ({"parameters": {"m": np.ones((3, 2))}}, ValueError, r"\(runs,\)"),
     "an unknown name": ({"parameters": {"mm": np.ones(3)}}, KeyError, "mean 'm'"),
-    "not a number": ({"parameters": {"m": [1.0, np.nan]}}, ValueError, "finite"),
     "no dictionary": ({"parameters": 3}, TypeError, "dictionary"),
     "nothing differs": ({"parameters": None}, ValueError, "nothing differs"),
+    "a number of equal runs": ({"parameters": None, "runs": 3}, ValueError, "nothing differs"),
     "functions without runs": ({"parameters": lambda n: {"m": n + 1.0}}, ValueError, "runs"),
     "a function that fails": (
         {"parameters": lambda n: 1 / 0, "runs": 3},
@@ -550,6 +568,8 @@ def test_bad_input_is_one_sentence(name):
         ((np.zeros((3, 4)), np.zeros((3, 5))), "do not fit"),
         ((np.zeros((2, 3, 4)), np.zeros((3, 4))), "shape"),
         (lambda n: (np.zeros((1, 4)), np.zeros((2, 4))), "rows"),
+        ((np.full((3, 4), np.nan), np.zeros(4)), "no start is made of finite numbers"),
+        ((np.full(4, np.nan), np.zeros((3, 4))), "finite"),
     ],
 )
 def test_bad_starts_are_one_sentence(starts, words):

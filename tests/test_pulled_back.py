@@ -137,3 +137,30 @@ def test_each_of_many_times_counts(formulation):
     h = 1e-4
     slope = (call(1.0 + h)[0] - call(1.0 - h)[0]) / (2 * h)
     assert call(1.0)[1]["m"] == pytest.approx(slope, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "gather",
+    [
+        lambda x: x[np.array([2, 0, 1])],  # some rows, each once
+        lambda x: x[np.array([3, 3, 0, 3])],  # one of them three times, others not at all
+        lambda x: x[:, np.array([1, 1])],
+        lambda x: jnp.take(x, np.array([[0, 2], [2, 1]]), axis=1),
+        lambda x: x[-1] * x[np.array([-1, 0])],
+    ],
+)
+def test_what_a_known_table_gathers_is_gathered_back(gather):
+    """XLA scatters one number after the other, and cuts a loop with a scatter in it into pieces."""
+    x = jnp.arange(12.0).reshape(4, 3) ** 2
+    shape = jax.eval_shape(gather, x)
+    cotangent = jnp.cos(jnp.arange(float(shape.size))).reshape(shape.shape)
+    pulled = lambda x, c: pulled_back(gather, x)[1](c)[0]  # noqa: E731
+    assert "scatter" not in str(jax.make_jaxpr(pulled)(x, cotangent))
+    np.testing.assert_allclose(pulled(x, cotangent), jax.vjp(gather, x)[1](cotangent)[0])
+
+
+def test_tables_that_are_traced_are_left_to_jax():
+    x, table = jnp.arange(4.0) ** 2, jnp.array([1, 1, 3])
+    pulled = lambda x, table: pulled_back(lambda x: x[table] ** 2, x)[1](jnp.ones(3))[0]  # noqa: E731
+    exact = jax.grad(lambda x: jnp.sum(x[table] ** 2))(x)
+    np.testing.assert_allclose(jax.jit(pulled)(x, table), exact)

@@ -190,6 +190,14 @@ def test_each_point_is_a_run(tmp_path, pendulum):
     assert found.success.all()
 
 
+def test_a_run_that_fails_is_counted(tmp_path, pendulum):
+    """A pendulum of no mass has no motion; its neighbours have."""
+    masses = np.array([1.0, 0.0, 2.0])
+    found = hx.sweep(pendulum, {"m": masses}, path=tmp_path / "a", t_end=0.1, dt=1e-2)
+    assert found.complete and found.success.tolist() == [True, False, True]
+    assert "1 not successful: the state became non-finite" in repr(found)
+
+
 def test_an_executor_computes_blocks(tmp_path):
     with ThreadPoolExecutor(2) as pool:
         found = hx.sweep(

@@ -19,6 +19,7 @@ import numpy as np
 
 from .._arguments import checked_call, choice
 from .._messages import listed
+from .._modules import Module
 from .._numbers import count, finite_number
 from ..compiler import native
 from ..result.along import BeamMotion, beam_motion
@@ -51,7 +52,7 @@ def neutral_stiffness(system: System) -> float:
     return _NEUTRAL_BEAM if system.section_shapes() else _NEUTRAL
 
 
-class Pose(eqx.Module):
+class Pose(Module):
     """Where a body is: `position` [m] of the origin of its coordinates, and `rotation`, the matrix
     of its axes, or `angle` [rad] in the plane."""
 
@@ -60,7 +61,7 @@ class Pose(eqx.Module):
     angle: Array | None = None
 
 
-class Equilibrium(eqx.Module):
+class Equilibrium(Module):
     """A configuration at rest, or the best that was found.
 
     `q` and `lam` are the coordinates and multipliers (of least norm where constraints are

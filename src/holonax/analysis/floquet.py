@@ -22,6 +22,7 @@ import numpy as np
 
 from .._arguments import check_options, checked_call, flag
 from .._messages import listed
+from .._modules import Module
 from ..compiler import native
 from ..result.result import Result
 from ..run.simulate import simulate
@@ -59,7 +60,7 @@ _A = np.array(
 _B = np.array([5.0, 8.0, 5.0]) / 18
 
 
-class Floquet(eqx.Module):
+class Floquet(Module):
     """What one period of a motion makes of small deviations from it.
 
     `multipliers` (n,) are the eigenvalues of `monodromy` (n, n), largest first; it acts on

@@ -20,6 +20,7 @@ from jax.scipy.linalg import solve_triangular
 
 from .._arguments import checked_call
 from .._messages import listed, shown
+from .._modules import Module
 from ..compiler import native
 from ..result.result import Result
 from ..system.base import Array, System
@@ -32,7 +33,7 @@ _RANK = 1e-9
 _CONSISTENT = 1e-5  # what a motion may leave of the constraints, relative
 
 
-class ActuatorForces(eqx.Module):
+class ActuatorForces(Module):
     """What the actuators give over time, by name: ``forces["motor"]`` is an array (n,).
 
     A force on a coordinate acts along it [N, N m]; a driver pushes what it drives forward: the

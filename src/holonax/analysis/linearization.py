@@ -28,6 +28,7 @@ import numpy as np
 
 from .._arguments import checked_call, several
 from .._messages import listed, shown
+from .._modules import Module
 from ..start.diagnosis import rank_of
 from ..system.base import Array, System
 from ..system.reaction_forces import refuse_reaction_forces
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 _SLOW = 1e-9  # [1/s] a rate that counts as none
 
 
-class Linearization(eqx.Module):
+class Linearization(Module):
     """M_r y' + D y + K x = Z^T u about a state, and x' = y (see the module for the exact form).
 
     `M`, `D`, `K` (n, n) are mass, damping with gyroscopic terms, and stiffness with the geometric

@@ -24,6 +24,7 @@ import jax
 import jax.numpy as jnp
 from jax.lax import while_loop
 
+from .._modules import Module
 from ..linalg import lu, lu_solve
 from ..system.base import Array, System
 from .statics import Found, largest, span
@@ -85,7 +86,7 @@ def settled(step: Array, before: Array, size: Array) -> Array:
     return (step <= 1e-14 * size) | ((step <= _SMALL * size) & (step > 0.25 * before))
 
 
-class LoadedProblem(eqx.Module):
+class LoadedProblem(Module):
     """A system at time t that lacks (1 - level) `loads` of its force."""
 
     system: System

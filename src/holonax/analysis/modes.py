@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._messages import listed, shown
+from .._modules import Module
 from ..system.base import Array
 from .checks import is_traced, known
 
@@ -68,7 +69,7 @@ def _sorted_modes(A: Array, zeros: int) -> tuple[Array, Array]:
     return values + change, right
 
 
-class Modes(eqx.Module):
+class Modes(Module):
     """Free vibrations exp(eigenvalue t): one entry for each pair of conjugate eigenvalues, from the
     slowest on, then one for each real eigenvalue.
 

@@ -24,6 +24,7 @@ import jax
 import jax.numpy as jnp
 from jax.lax import while_loop
 
+from .._modules import Module
 from ..system.base import Array, System
 from ..system.evaluation import DENSE
 from .tangent_space import Tangent
@@ -36,7 +37,7 @@ _HELD = 1e-9  # largest |g| of a configuration that counts as being on g = 0, re
 _RELAXED = 1e-4  # out-of-balance force, relative, at which Newton's method takes over
 
 
-class Problem(eqx.Module):
+class Problem(Module):
     """What is in equilibrium: the system at time t, less a part of the force `missing` (nv,).
 
     Loads are let in step by step by taking ever less away. With a known `rank` of the constraints

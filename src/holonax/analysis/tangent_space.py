@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
 
+from .._modules import Module
 from ..system.base import Array, System
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _pseudo_inverse_jvp(rank: int, primals: PyTree, tangents: PyTree) -> tuple[A
     return p, change
 
 
-class Tangent(eqx.Module):
+class Tangent(Module):
     """The split at one configuration; see the module."""
 
     jacobian: Array

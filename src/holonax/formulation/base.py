@@ -11,12 +11,12 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from .._modules import Module
 from ..problem import State, StepContext, stabilized
 from ..system.base import Array, System
 from ..system.step import Level
@@ -42,7 +42,7 @@ def dynamics(system: System, q: Array, v: Array, t: Array, a: Array, lam: Array)
     return system.momentum(q, a) - force + system.constraint_force(q, t, lam)
 
 
-class Formulation(eqx.Module):
+class Formulation(Module):
     """Base of all formulations."""
 
     kind: ClassVar[str]

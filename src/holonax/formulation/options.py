@@ -10,6 +10,7 @@ from typing import Any
 import equinox as eqx
 
 from .._arguments import choice
+from .._modules import Module
 from .._numbers import count, parameter
 from ..system.base import Array
 from .base import shown_option
@@ -31,7 +32,7 @@ def positive(owner: str, name: str, value: Any, unit: str = "") -> Array:
     return parameter(owner, name, value, good=lambda x: x > 0, wanted=wanted)
 
 
-class Gain(eqx.Module):
+class Gain(Module):
     """A feedback gain [1/s], or `per_step` the factor c of a gain c/dt tied to the step."""
 
     value: Array

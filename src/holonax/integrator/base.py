@@ -5,8 +5,7 @@ from __future__ import annotations
 import abc
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import equinox as eqx
-
+from .._modules import Module
 from ..problem import StepContext
 from ..system.base import Array
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from jaxtyping import PyTree
 
 
-class Integrator(eqx.Module):
+class Integrator(Module):
     """One step of one method.
 
     The arguments of its methods are those of a diffrax solver, in whose time loop it runs (see

@@ -16,12 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from .._modules import Module
 from .elimination import eliminate
 from .indexing import at, between, check_edges, column, each, put_column, put_row, row, table
 from .small import ldl_entries, ldl_entries_solve
 
 
-class BlockFactor(eqx.Module):
+class BlockFactor(Module):
     """A factored matrix, as `BlockCholesky.factor` returns it.
 
     `diagonal` (b, b, n) and `off_diagonal` (b, b, E) are the matrix itself, for derivatives;
@@ -35,7 +36,7 @@ class BlockFactor(eqx.Module):
     multipliers: Array
 
 
-class BlockCholesky(eqx.Module):
+class BlockCholesky(Module):
     """A planned factorisation of S x = r, S symmetric positive definite with blocks on a graph.
 
     Made by `BlockCholesky.plan`. The tables are arrays and not part of the compiled program:

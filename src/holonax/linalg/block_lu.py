@@ -18,12 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from .._modules import Module
 from .elimination import eliminate
 from .entries import lu_entries, lu_entries_solve, lu_entries_solve_transposed
 from .indexing import at, between, check_edges, each, put_row, row, table
 
 
-class BlockLUFactor(eqx.Module):
+class BlockLUFactor(Module):
     """A factored matrix, as `BlockLU.factor` returns it.
 
     `blocks` are those of the matrix itself, for derivatives; `pivots` (n, b²) the factors of D_p,
@@ -36,7 +37,7 @@ class BlockLUFactor(eqx.Module):
     upper: Array
 
 
-class BlockLU(eqx.Module):
+class BlockLU(Module):
     """A planned factorisation of A x = r, the blocks of A on a graph; made by `BlockLU.plan`.
 
     The tables are arrays and not part of the compiled program: graphs of equal sizes share it.

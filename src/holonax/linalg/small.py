@@ -20,21 +20,21 @@ with the factor at hand, in forward and in reverse mode. So a derivative costs o
 
 from collections.abc import Sequence
 
-import equinox as eqx
 import jax.numpy as jnp
 from jax import Array, lax
 
+from .._modules import Module
 from .limits import COLUMNS, ENTRIES, EXCHANGED, PLAIN, PRODUCT
 
 
-class CholeskyFactor(eqx.Module):
+class CholeskyFactor(Module):
     """S = L D Lᵀ with unit lower triangular L, as `cholesky` returns it."""
 
     matrix: Array
     parts: tuple[Array, ...]
 
 
-class LUFactor(eqx.Module):
+class LUFactor(Module):
     """P A = L U with unit lower triangular L, as `lu` returns it."""
 
     matrix: Array

@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .known_tables import gathered_back
+
 if TYPE_CHECKING:
     from jax import Array
     from jaxtyping import PyTree
@@ -163,6 +165,7 @@ TRANSPOSES: dict[str, Rule] = {
     "slice": _slice,
     "concatenate": _concatenate,
     "select_n": _select,
+    "gather": gathered_back,
     "copy": _same,
     "copy_p": _same,
     "convert_element_type": _converted,

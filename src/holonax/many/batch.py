@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._messages import explained, listed, shown
-from .._numbers import array, count
+from .._numbers import array, count, real
 from ..start.consistent import Start
 from ..system.base import System
 from .one_run import Own
@@ -77,19 +77,27 @@ def _mapping(given: object) -> dict[str, np.ndarray]:
     return dict(given)
 
 
+def _rows(name: str, value: object, axes: int) -> np.ndarray:
+    """Numbers with `axes` or more axes, the first for the runs. One that is not finite stops its
+    run alone; what all runs share is refused."""
+    x = real(value)
+    return array(OWNER, name, value) if x is None or x.ndim < axes else np.array(x)
+
+
 def _values(
     given: Mapping[str, ArrayLike], shapes: Mapping[str, tuple[int, ...]], runs: int | None
 ) -> dict[str, np.ndarray]:
     out = {}
     for name, value in given.items():
-        x = array(OWNER, f"parameters[{name!r}]", value)
+        x = _rows(f"parameters[{name!r}]", value, 1)
         wanted = shapes[name]
         if x.ndim != 1 + len(wanted) or x.shape[1:] != wanted:
             one = f"(runs, {', '.join(map(str, wanted))})" if wanted else "(runs,)"
+            its = f"has {wanted}" if wanted else "is one number"
             raise ValueError(
-                f"{OWNER}: parameters[{name!r}] has the shape {x.shape}, but the parameter "
-                f"{wanted or 'is one number'}. Give one for each run, an array of shape {one}; a "
-                "value that all runs share belongs into system.with_parameters(...)."
+                f"{OWNER}: parameters[{name!r}] has the shape {x.shape}, but the parameter {its}. "
+                f"Give one for each run, an array of shape {one}; a value that all runs share "
+                "belongs into system.with_parameters(...)."
             )
         if runs is not None and len(x) != runs:
             raise ValueError(
@@ -110,7 +118,7 @@ def _pair(
             "model.build() returns, a pair (q, v) of arrays with a row for each run, or a "
             "function of the runs' numbers that returns such a pair."
         )
-    q, v = (array(OWNER, f"starts[{i}]", x) for i, x in enumerate(given))
+    q, v = (_rows(f"starts[{i}]", x, 2) for i, x in enumerate(given))
     for name, x in (("q", q), ("v", v)):
         if x.ndim not in (1, 2) or (runs is not None and (x.ndim != 2 or len(x) != runs)):
             rows = "one row for each run" if runs is None else f"{runs} rows, one for each run"
@@ -124,6 +132,17 @@ def _pair(
             f"system has {sizes[0]} and {sizes[1]}."
         )
     return q, v
+
+
+def _typical(q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The first start whose numbers are finite."""
+    n = max(len(x) if x.ndim == 2 else 1 for x in (q, v))
+    rows = [np.broadcast_to(x, (n, x.shape[-1])) for x in (q, v)]
+    good = np.isfinite(np.hstack(rows)).all(axis=1)
+    if not good.any():
+        raise ValueError(f"{OWNER}: no start is made of finite numbers. Give one at least.")
+    k = int(np.argmax(good))
+    return rows[0][k], rows[1][k]
 
 
 def checked_batch(
@@ -165,19 +184,20 @@ def checked_batch(
             f"{name} has {n}" if name != "runs" else f"runs={n}" for name, n in lengths.items()
         )
         raise ValueError(f"{OWNER}: the numbers of runs do not agree: {said}. Give equal ones.")
-    runs = next(iter(lengths.values()), None)
-    if runs is None and (callable(starts) or callable(parameters)):
-        raise ValueError(
-            f"{OWNER}: how many runs there are cannot be told from functions. Give runs=."
-        )
-    if runs is None:
+    asked_for = callable(starts) or callable(parameters)
+    if not asked_for and lengths.keys() <= {"runs"}:
         raise ValueError(
             f"{OWNER}: nothing differs from run to run. Give starts or parameters with a row for "
             "each run, or use hx.simulate for one."
         )
+    runs = next(iter(lengths.values()), None)
+    if runs is None:
+        raise ValueError(
+            f"{OWNER}: how many runs there are cannot be told from functions. Give runs=."
+        )
     if runs == 0:
         raise ValueError(f"{OWNER}: there are no runs, for the batch is empty. Give one at least.")
-    typical = (q if q.ndim == 1 else q[0]), (v if v.ndim == 1 else v[0])
+    typical = _typical(q, v)
     sizes = typical[0].size, typical[1].size
     if system.velocity_size(sizes[0]) != sizes[1]:
         raise ValueError(

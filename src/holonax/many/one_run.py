@@ -110,6 +110,7 @@ def one_run(plan: RunPlan, shared: Shared, own: Own) -> Ended:
     now = _begun(setup, shared, begin, t0, q, v, sides)
     values = tuple(r.first(moving, t0 + _origin(shared), q, v) for r in plan.reductions)
     code = jnp.where(misfit[0] == 0, 0, int(Failure.NOT_ASSEMBLED))
+    code = jnp.where(_is_finite(own), code, int(Failure.NOT_GIVEN))
     none = jnp.asarray(0)
     state = _Now(now, code, none, none, none, values)
     first = _row(plan, setup.system, shared, state)
@@ -162,6 +163,11 @@ def one_run(plan: RunPlan, shared: Shared, own: Own) -> Ended:
         observed=values,
         seen=seen,
     )
+
+
+def _is_finite(own: Own) -> Array:
+    """Whether all that a run was given is finite."""
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(own)]))
 
 
 def _row(plan: RunPlan, system: System, shared: Shared, now: _Now) -> Any:

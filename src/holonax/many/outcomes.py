@@ -136,7 +136,7 @@ class Ensemble:
             size, row = self.misfit[k]
             name = self.rows[int(row)] if int(row) < len(self.rows) else f"row {int(row)}"
             return f"{failure.sentence}: {size:.3g} remains in the constraint of {name}"
-        if failure is Failure.INTERRUPTED:
+        if failure in (Failure.INTERRUPTED, Failure.NOT_GIVEN):
             return failure.sentence
         return f"{failure.sentence}, after t = {self.ended[k]:.6g} s"
 

@@ -11,6 +11,7 @@ import numpy as np
 from .._arguments import checked_call, checked_class, folder
 from .._messages import listed, unknown_name
 from .._optional import require
+from ..run.status import Failure
 from .dataset import Dataset
 
 DONE = "code"  # the array that says of a point that it was computed, and how its run ended
@@ -97,6 +98,11 @@ class Sweep:
     def __repr__(self) -> str:
         said = " x ".join(f"{name} ({n})" for name, n in self.dims.items())
         lines = [f"Sweep of {self.runs} points, {self.done} done: {said}"]
+        if self.done:
+            codes, counts = np.unique(self["code"], return_counts=True)
+            for code, n in zip(codes, counts, strict=True):
+                if code > 0:
+                    lines.append(f"  {n} not successful: {Failure(int(code)).sentence}")
         lines.append(f"  {listed(self.names, 12)} in {self.path}")
         if self.failed:
             block, reason = next(iter(self.failed.items()))

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._messages import explained, shown
+from .._modules import Module
 from .._numbers import is_traced
 from ..system.elements import Constraint, Element, Group, Indices, RateConstraint, group_rows
 from ..system.frames import Frame, PlanarFrame, at_origins
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 Function = Callable[..., Any]
 
 
-class _UserRows(eqx.Module):
+class _UserRows(Module):
     """A user's function, its parameters, and where the bodies' coordinates begin."""
 
     parameters: Any

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._messages import explained, shown
+from .._modules import Module
 from .._numbers import is_traced
 from ..rotation.vectors import Scalar
 from .attachment import Attached, Attachment
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 Motion = Callable[..., Any] | float | str
 
 
-class Target(eqx.Module):
+class Target(Module):
     """offset + function(t), or function(t, parameters); the offset alone without a function."""
 
     offset: Scalar

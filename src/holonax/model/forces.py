@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax.lax import optimization_barrier
 
+from .._modules import Module
 from ..rotation import Vec2, Vec3
 from ..rotation.screw import rotation_vector
 from ..rotation.vectors import Axes3, Scalar
@@ -43,7 +44,7 @@ def length_of(d: Vector) -> Scalar:
 # -- springs, dampers and actuators ----------------------------------------------------------
 
 
-class SpringLaw(eqx.Module):
+class SpringLaw(Module):
     """-k (x - rest) - c x' + load + actuator(t, x, x'): the force that makes x grow.
 
     x is a length [m] or an angle [rad]; `load` is the constant part of the actuator, which is given
@@ -272,7 +273,7 @@ def _rotation_rate(phi: Vec3, w: Vec3, half: float) -> Vec3:
 # -- resistance in joints --------------------------------------------------------------------
 
 
-class Resistance(eqx.Module):
+class Resistance(Module):
     """damping * speed + friction * tanh(speed / transition): viscous and regularised Coulomb."""
 
     damping: Scalar

@@ -14,6 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from .._modules import Module
 from .._numbers import as_array, is_traced
 from ..rotation import Vec2, Vec3
 from ..rotation.vectors import Scalar
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from .attachment import Attached
 
 
-class Coulomb(eqx.Module):
+class Coulomb(Module):
     """mu N tanh(slip / transition)."""
 
     coefficient: Scalar

@@ -27,6 +27,7 @@ import jax
 import jax.numpy as jnp
 
 from .._arguments import choice
+from .._modules import Module
 from .._numbers import as_array, is_traced
 from ..system.elements import Force
 from ..system.first_order import carried, rate_wrench
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from ..system.frames import PlanarFrame
 
 
-class Winding(eqx.Module):
+class Winding(Module):
     """The electrical side of a DC motor; without inductance its current follows at once."""
 
     constant: Any
@@ -63,7 +64,7 @@ class Winding(eqx.Module):
         return (voltage - self.resistance * current - self.constant * rate) / self.inductance
 
 
-class MotorLaw(eqx.Module):
+class MotorLaw(Module):
     """What a motor gives at (t, x, x'); `limit` and `speed` are None where there are none, and so
     are `integral` and the rate `untied` at which windup is undone."""
 

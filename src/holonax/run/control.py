@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .._messages import shown
+from .._modules import Module
 from .._numbers import as_array, namespace, real
 from ..linalg.indexing import last_not_after
 from ..system.base import Array, System
@@ -131,7 +131,7 @@ class Judgement(NamedTuple):
     stuck: Any
 
 
-class EqualSteps(eqx.Module):
+class EqualSteps(Module):
     """Equal steps of at most `dt` between consecutive `knots`, each knot hit exactly.
 
     Grid times are computed, not accumulated, so rounding does not build up.
@@ -164,7 +164,7 @@ class EqualSteps(eqx.Module):
         return Judgement(True, self._next(t1), None, False)
 
 
-class StepControl(eqx.Module):
+class StepControl(Module):
     """How error-controlled steps are chosen, after Hairer, Nørsett & Wanner (1993), II.4.
 
     With err the error of a step in units of the tolerance (accepted below 1), of order k in the
@@ -235,7 +235,7 @@ class ControlState(NamedTuple):
     rejected: Array
 
 
-class ErrorControl(eqx.Module):
+class ErrorControl(Module):
     """Steps whose error, in units of the tolerance, stays below 1, each knot hit exactly."""
 
     knots: Array

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _NEARLY_DEPENDENT = 1e-3
 _UNSTABLE = 2.0  # steps times rate of the fastest motion up to which explicit methods are stable
 _BROKEN = 0.02  # of the mechanism's size, or of a radian, by which no method leaves a constraint
+_SMALLEST = 1e-10  # the size of an atom [m]: no mechanism is smaller
 _VIOLATED = 1e-3  # [m or rad], far beyond what a method leaves of a constraint
 
 
@@ -304,9 +305,11 @@ def broken(system: System, leg: Leg, t: float, q: np.ndarray, v: np.ndarray) -> 
     if isinstance(system, HeldSystem):
         system = system.base
     here = evaluated(system, t, q, v)
+    g = np.abs(here.g)
+    if not np.max(g, initial=0.0) > _BROKEN * _SMALLEST:
+        return ""
     sizes = system.typical_sizes(np.asarray(q))
     usual = 1.0 if sizes is None else float(np.min(sizes))
-    g = np.abs(here.g)
     if not np.max(g, initial=0.0) > _BROKEN * min(usual, 1.0):
         return ""
     worst = int(np.argmax(g))
@@ -350,8 +353,10 @@ def torn(
     usual = np.ones(at.size) if sizes is None else np.asarray(sizes)[at]
     change = np.abs(np.diff(x, axis=0) - 0.5 * h * (rate[1:] + rate[:-1]))
     speed = np.maximum(np.abs(rate[1:]), np.abs(rate[:-1]))
-    around = np.maximum(np.pad(speed, ((1, 0), (0, 0)))[:-1], np.pad(speed, ((0, 1), (0, 0)))[1:])
-    reach = h * np.max(np.maximum(speed, around), axis=1, keepdims=True)
+    around = speed.copy()  # of the steps before and after as well
+    np.maximum(around[1:], speed[:-1], out=around[1:])
+    np.maximum(around[:-1], speed[1:], out=around[:-1])
+    reach = h * np.max(around, axis=1, keepdims=True)
     found = (h > 0) & (change > reach + _BROKEN * usual)
     if np.any(found):
         k = int(np.argmax(np.any(found, axis=1)))

@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from .._modules import Module
 from ..formulation.base import Formulation
 from ..problem import StepContext, stabilized
 from ..result.interpolation import levels_held
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _SLOW = 1e-8
 
 
-class _Rates(eqx.Module):
+class _Rates(Module):
     """The rates of a formulation, for (q, v) and for the full state alike. Equal ones are equal, so
     that what is traced with one serves for the other."""
 

@@ -41,6 +41,7 @@ class Failure(enum.IntEnum):
     NOT_ASSEMBLED = 12, "the mechanism cannot be assembled at the start"
     TOO_MANY = 13, "more steps than max_steps were needed"
     INTERRUPTED = 14, "it was interrupted before its end"
+    NOT_GIVEN = 15, "a number of its start or of its parameters is not finite"
 
     sentence: str
 

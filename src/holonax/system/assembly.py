@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.lax import optimization_barrier
 
+from .._modules import Module
 from ..rotation import Vec3
 from .base import Array, ConstraintFactor, Metric, Rows
 from .blocks import BlockConstraintFactor, BlockPlan
@@ -28,7 +29,7 @@ from .reaction_forces import SeeingGroup
 from .tangent import TangentPlan
 
 
-class BodySet(eqx.Module):
+class BodySet(Module):
     """The bodies of one kind with the element groups between them.
 
     `mass` is (n,); `inertia` is (n,) for planar bodies and (6, n) for spatial ones, in the order
@@ -435,7 +436,7 @@ def _blocks(rows: Rows, bodies: BodySet, q: Array, t: Array) -> list[list[Array]
     return bodies._blocks(rows, q, t)
 
 
-class Weights(eqx.Module):
+class Weights(Module):
     """The metric W: inverse masses and inertias with a zero for the ground, or ones."""
 
     mass: Array

@@ -16,11 +16,11 @@ import abc
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._modules import Module
 from .array_types import (
     Array,
     Force,
@@ -107,7 +107,7 @@ class Configuration:
         return accelerations(system, factor, q, v, t, gamma)
 
 
-class System(eqx.Module):
+class System(Module):
     """A constrained mechanical system; see the module's equations for the symbols."""
 
     def parameters(self) -> dict[str, Array]:

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.lax import optimization_barrier
 
+from .._modules import Module
 from ..linalg import BlockCholesky, cholesky, cholesky_solve, minimum_degree
 from ..linalg.limits import JOINT_ROWS
 from .array_types import Force, Multipliers, PerRow, Velocity
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from .assembly import BodySet, Weights
 
 
-class DenseSchur(eqx.Module):
+class DenseSchur(Module):
     """A small Schur complement gathered from its blocks into a dense matrix, in an order of
     elimination with little fill."""
 
@@ -82,7 +83,7 @@ def _rows_of(groups: Sequence[Group]) -> list[int]:
     return [g.rows for g in groups for _ in range(g.n)]
 
 
-class BlockPlan(eqx.Module):
+class BlockPlan(Module):
     """Which joints share which bodies, and the planned factorisation of their Schur complement.
 
     Every joint is one block; joints with fewer rows than the largest are padded with unit

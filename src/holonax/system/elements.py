@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._modules import Module
 from .._numbers import as_array
 from ..linalg import derivative, linearized
 
@@ -59,7 +60,7 @@ def take(x: PyTree, table: Indices) -> PyTree:
     return jax.tree.map(lambda leaf: jnp.take(leaf, index, axis=-1), x)
 
 
-class Scatter(eqx.Module):
+class Scatter(Module):
     """Sums values onto targets without XLA's scatter, which cannot be in a compiled small loop.
 
     Entry i of the values goes to target `targets[i]`. Where the targets are consecutive the
@@ -116,7 +117,7 @@ class Scatter(eqx.Module):
 _LAYERS = 8  # entries of a target that are gathered over all targets at once
 
 
-class Element(eqx.Module):
+class Element(Module):
     """Base of everything that acts between bodies.
 
     The functions below take any arguments as far as the type checker knows, so that an element
@@ -176,7 +177,7 @@ def components(value: PyTree, n: int) -> list[Array]:
     return [jnp.broadcast_to(leaf, (n,)) for leaf in jax.tree.leaves(value)]
 
 
-class Group(eqx.Module):
+class Group(Module):
     """All elements of one type, stacked: `element` has fields of shape (n,), `nodes` the bodies.
 
     `nodes[k][i]` is the frame that node k of element i attaches to; frame 0 is the ground.

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._arguments import choice
+from .._modules import Module
 from .._numbers import parameter
 from ..compiler import native
 from .base import Array, System
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 Index = Literal[1, 2, 3, "GGL"]
 
 
-class OdeEquations(eqx.Module):
+class OdeEquations(Module):
     """y' = f(t, y) with y = (q, v), for solvers of ordinary differential equations.
 
     An object is called as SciPy wants it, ``solve_ivp(ode, (0, 1), ode.y(start))``, and answers at
@@ -71,7 +72,7 @@ class OdeEquations(eqx.Module):
         return _slopes(self, np.float64(t), np.asarray(y, dtype=float))
 
 
-class DaeEquations(eqx.Module):
+class DaeEquations(Module):
     """0 = F(t, y, y'), for solvers of differential-algebraic equations.
 
     An object is called with (t, y, y'). `start` gives consistent values of y and y', `algebraic`

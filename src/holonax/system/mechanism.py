@@ -17,6 +17,7 @@ from jax.core import Tracer
 
 from .._arguments import choice
 from .._messages import listed, shown, unknown_name
+from .._modules import Module
 from .._numbers import is_traced
 from ..rotation import Vec2, Vec3
 from .array_types import (
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from .frames import Frame
 
 
-class JointPlaces(eqx.Module):
+class JointPlaces(Module):
     """Where the joints sit: `point_a` and `axes` in their first bodies, `point` in their second.
 
     Arrays over the joints with vectors of space, so that mechanisms that differ only in their

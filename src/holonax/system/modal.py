@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.lax import optimization_barrier
 
+from .._modules import Module
 from ..compiler import native
 from .assembly import BodySet
 from .base import Array, Metric, Rows
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 _MANY = 64  # states in one call
 
 
-class ModalBodySet(eqx.Module):
+class ModalBodySet(Module):
     """Bodies some of which have modes, with the element groups between them and their markers.
 
     q is (components, bodies) of those that have coordinates, flattened, and behind it the

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import jax.numpy as jnp
 
+from .._modules import Module
 from ..rotation import Vec3
 from ..rotation.quaternion import quaternion_axes, quaternion_multiply
 from .base import Array
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-class ModalBody(eqx.Module):
+class ModalBody(Module):
     """One body with k modes, in d = 2 or 3 dimensions with r = 1 or 3 rotations.
 
     `frame` is its number among those that have coordinates of their own, `markers` are those of

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import numpy as np
 
+from .._modules import Module
 from .._numbers import namespace
 from ..rotation import Vec2, Vec3
 from .base import Array
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from .frames import AnyFrame, Frame
 
 
-class Quantity(eqx.Module):
+class Quantity(Module):
     """A number or vector of the state, with its unit and the names of its components, if any."""
 
     unit: str = eqx.field(static=True)

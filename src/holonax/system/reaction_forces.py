@@ -24,6 +24,7 @@ import numpy as np
 from jax.lax import optimization_barrier
 
 from .._messages import listed
+from .._modules import Module
 from ..linalg import jacobian, lu, lu_solve
 from ..rotation import Vec2, Vec3
 from .elements import Element, Group, Indices, Scatter, components, take
@@ -62,7 +63,7 @@ class ReactionForce(Element):
         with a `JointLoad` for each joint it sees."""
 
 
-class SeeingGroup(eqx.Module):
+class SeeingGroup(Module):
     """All reaction forces of one type, stacked as those of a `Group`.
 
     `sees[k]` are the names of the joints in the k-th place of each element, `bodies[k]` the frames

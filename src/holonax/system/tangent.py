@@ -28,6 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from .._modules import Module
 from ..linalg import BlockCholesky
 from ..linalg.limits import COUPLED_ROWS
 from .blocks import BlockPlan
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 _LIGHT = 1e-8
 
 
-class TangentPlan(eqx.Module):
+class TangentPlan(Module):
     """Which bodies are coupled, and the planned eliminations; made by `TangentPlan.of`."""
 
     schur: Any

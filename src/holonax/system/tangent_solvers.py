@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.lax import optimization_barrier
 
+from .._modules import Module
 from ..linalg import BlockCholesky, BlockLU, lu, lu_solve, minimum_degree
 from ..linalg.limits import UNROLLED_ROWS
 from .base import Array
@@ -206,7 +207,7 @@ def _inverses(A: Array) -> Array:
     return A
 
 
-class _SchurPlan(eqx.Module):
+class _SchurPlan(Module):
     """The elimination of the joints after the bodies."""
 
     solver: Any  # BlockLU, or None where the matrix is gathered and factored dense

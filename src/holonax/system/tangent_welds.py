@@ -19,6 +19,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from .._modules import Module
 from ..linalg import solve_many
 from .base import Array
 from .blocks import BlockPlan
@@ -26,7 +27,7 @@ from .elements import Group, Indices, Scatter, take
 from .tangent_blocks import times
 
 
-class Welds(eqx.Module):
+class Welds(Module):
     """Which joints hold which bodies. Frames count from 1, with the ground 0, as in `Group`."""
 
     # the joints that are taken away, the node at which each holds a body, and that body
@@ -134,7 +135,7 @@ class Welds(eqx.Module):
         return take(jnp.concatenate([kept, gone], axis=-1), Indices.of(np.argsort(joints)))
 
 
-class Welded(eqx.Module):
+class Welded(Module):
     """The equations of all bodies and joints, and what makes them those of the kept ones.
 
     `own` (d, d, bodies), `couplings` with the bodies of their rows and columns in `places`,

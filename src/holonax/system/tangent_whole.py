@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.lax import optimization_barrier
 
+from .._modules import Module
 from ..linalg import BlockLU, lu, lu_solve
 from .base import Array
 from .blocks import BlockPlan
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from .assembly import BodySet
 
 
-class WholePlan(eqx.Module):
+class WholePlan(Module):
     """The elimination of bodies and joints on one graph, and where their blocks go.
 
     Blocks 0 ... n - 1 are the bodies, the joints follow; those of `welds` are not among them. Edge

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..._arguments import choice, flag, names
 from ..._messages import shown
+from ..._modules import Module
 from ..._numbers import parameter, tree
 from ...system.base import Array, System
 from ...system.expressed import Expressed, is_expression
@@ -26,7 +27,7 @@ Rest = Literal["hold", "stop"]
 SIGNS = {"falling": -1, "rising": 1, "both": 0}
 
 
-class Impact(eqx.Module):
+class Impact(Module):
     """A frictionless contact on the surface where the event's function vanishes.
 
     The function is the gap, of positions and time only. Where it closes, the velocity changes by an
@@ -57,7 +58,7 @@ class Impact(eqx.Module):
         self.rest = choice("Impact", "rest", rest, ("hold", "stop"))
 
 
-class Event(eqx.Module):
+class Event(Module):
     """A time at which a function of the state changes sign, and what happens then.
 
     **Arguments:**

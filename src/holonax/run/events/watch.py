@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..._modules import Module
 from ...problem import StepContext
 from ...result.interpolation import between
 from ...system.base import Array, System
@@ -92,7 +92,7 @@ class Spotted(NamedTuple):
     bad: Array
 
 
-class Watch(eqx.Module):
+class Watch(Module):
     """Looks for events within each step, and shortens the steps that pass one."""
 
     events: tuple[Event, ...]
