@@ -14,7 +14,7 @@ from holonax.integrator.stage import Stage
 from holonax.linalg import Pair, in_pairs, lu, lu_solve
 from holonax.problem import FullState, StepContext
 from holonax.run.auto import fastest_rates, linearised
-from mechanisms import spherical_chain
+from mechanisms import modal_chain, planar_modes, spherical_chain
 from sections import in_part
 
 
@@ -49,6 +49,9 @@ SYSTEMS = {
     "coupled links": lambda: links(3, stiffness=100.0),
     "balls": lambda: spherical_chain(2),
     "functions": hx.examples.slider_crank,
+    "modes": lambda: modal_chain(2, "block"),
+    "coupled modes": lambda: modal_chain(2, "block", coupled=True),
+    "modes in the plane": lambda: planar_modes("block"),
 }
 LEVELS = {
     "position": hx.Index3(),

@@ -43,8 +43,7 @@ from .quantities import Quantity, find, names_of
 from .reaction_forces import seen_rows
 from .signals import Signal, signals_in
 from .static_stiffness import static_stiffness
-from .step import Level
-from .tangent import MechanismSolver
+from .step import Level, StepSolver
 from .tangent_blocks import force_diagonals
 from .time_dependence import functions_of, is_timed, is_unannounced
 
@@ -414,18 +413,15 @@ class Mechanism(System):
         return mean(mass), mean(damping), mean(stiffness)
 
     def sturdier(self) -> Mechanism | None:
-        bodies, tangent = self.bodies, self.bodies.tangent
-        if tangent is None or not (tangent.alone or tangent.welded):
-            return None
-        safe = tangent.sturdier(bodies)
-        return replace(self, bodies=replace(bodies, tangent=safe))
+        bodies = self.bodies.sturdier()
+        return None if bodies is None else replace(self, bodies=bodies)
 
-    def step_solver(self, level: Level, augment: float | None = None) -> MechanismSolver | None:
+    def step_solver(self, level: Level, augment: float | None = None) -> StepSolver | None:
         # the blocks have no place for forces that depend on multipliers of other joints, and
         # dependent constraints need the whole matrix
-        if self.bodies.tangent is None or self.bodies.seeing or self.redundant:
+        if self.bodies.seeing or self.redundant:
             return None
-        return MechanismSolver(self.bodies, level, augment)
+        return self.bodies.step_solver(level, augment)
 
     @property
     def has_varying_mass(self) -> bool:
