@@ -59,8 +59,8 @@ def modal_chain(n, solver="auto", *, coupled=False, modes=3):
     previous, end = "part.end", np.asarray(part.points)[5]
     box = hx.box((0.5, 0.03, 0.02), mass=0.3)
     for i in range(n):
-        place = end + [0.5 * i, 0.0, 0.0]
-        model.body(f"link{i}", box, position=place + [0.25, 0.0, 0.0])
+        place = end + np.array([0.5 * i, 0.0, 0.0])
+        model.body(f"link{i}", box, position=place + np.array([0.25, 0.0, 0.0]))
         model.spherical(f"ball{i}", previous, f"link{i}", at=place)
         previous = f"link{i}"
     if coupled:

@@ -63,7 +63,9 @@ LEVELS = {
 
 @pytest.mark.parametrize("ending", [False, True], ids=["at the stage", "at the end"])
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("name", in_part(SYSTEMS, {"links", "balls"}))
+@pytest.mark.parametrize(
+    "name", in_part(SYSTEMS, {"links", "balls", "modes", "coupled modes", "modes in the plane"})
+)
 def test_a_change_undoes_the_derivative_of_a_stage(name, level, ending):
     """At all levels, constraints at the stage or at twice its way, as in the midpoint rule; the
     multipliers mu are zero, as they are but for errors."""

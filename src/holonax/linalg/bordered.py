@@ -34,13 +34,22 @@ def factor_border(
     """Factor the matrix of that product, `solve` being A⁻¹ and `size` the lengths of x and w;
     `reaching` are the entries of w whose columns of B are not zero."""
     n, m = size
-    units, none = jnp.eye(m), jnp.zeros((n,))
-    pushed = jax.vmap(lambda w: product(none, w)[0])(units[reaching])
-    # one after the other, so that the program does not grow with the border
-    columns = jax.lax.map(solve, pushed) if len(reaching) else pushed
-    spread = np.eye(m)[:, reaching]
-    schur = jax.vmap(lambda x, w: product(-x, w)[1])(spread @ columns, units)
-    return BorderFactor(columns, lu(schur.T))
+    none, others = jnp.zeros((n,)), np.setdiff1d(np.arange(m), reaching)
+
+    def column(w: Array) -> tuple[Array, Array]:
+        x = solve(product(none, w)[0])
+        return x, product(-x, w)[1]
+
+    # one column after the other, so that the program does not grow with the border
+    found, alone = jnp.zeros((0, n)), []
+    if len(reaching):
+        found, rows = jax.lax.map(column, jnp.eye(m)[reaching])
+        alone.append(rows)
+    if len(others):
+        alone.append(jax.lax.map(lambda w: product(none, w)[1], jnp.eye(m)[others]))
+    order = np.argsort(np.concatenate([reaching, others]))
+    schur = jnp.concatenate(alone)[order] if alone else jnp.zeros((0, 0))
+    return BorderFactor(found, lu(schur.T))
 
 
 def solve_border(

@@ -27,6 +27,7 @@ from .frames import PlanarFrame
 from .reaction_forces import SeeingGroup
 from .step import Level
 from .tangent import MechanismSolver, TangentPlan
+from .tangent_blocks import force_diagonals
 
 
 class BodySet(eqx.Module):
@@ -196,6 +197,10 @@ class BodySet(eqx.Module):
     def step_solver(self, level: Level, augment: float | None) -> MechanismSolver | None:
         """The solver of the linear equations of steps; None for one dense matrix."""
         return None if self.tangent is None else MechanismSolver(self, level, augment)
+
+    def force_diagonals(self, q: Array, v: Array, t: Array) -> tuple[Array, Array, Array]:
+        """The diagonals of M, df/dv and df/dq."""
+        return force_diagonals(self, q, v, t)
 
     def having(self, **parts: tuple[Any, ...]) -> BodySet:
         """The same bodies with other `joints`, `forces` or `gravity`; for evaluation only."""

@@ -44,7 +44,6 @@ from .reaction_forces import seen_rows
 from .signals import Signal, signals_in
 from .static_stiffness import static_stiffness
 from .step import Level, StepSolver
-from .tangent_blocks import force_diagonals
 from .time_dependence import functions_of, is_timed, is_unannounced
 
 if TYPE_CHECKING:
@@ -406,9 +405,9 @@ class Mechanism(System):
     def matrix_sizes(
         self, q: Position, v: Velocity, t: Time, size: Literal["mean", "norm"]
     ) -> tuple[Array, Array, Array]:
-        if size == "norm" or self.bodies.tangent is None:
+        if size == "norm" or self.bodies.step_solver("position", None) is None:
             return super().matrix_sizes(q, v, t, size)
-        mass, damping, stiffness = force_diagonals(self.bodies, q, v, t)
+        mass, damping, stiffness = self.bodies.force_diagonals(q, v, t)
         mean = lambda x: jnp.mean(jnp.abs(x))  # noqa: E731
         return mean(mass), mean(damping), mean(stiffness)
 

@@ -27,7 +27,7 @@ from .elements import Group, Indices, take
 from .modal_body import ModalBody
 from .modal_factor import ModalConstraintFactor
 from .modal_graph import ModalGraph
-from .modal_step import ModalSolver
+from .modal_step import ModalSolver, modal_diagonals
 from .step import Level
 from .tangent_blocks import times
 
@@ -127,6 +127,10 @@ class ModalBodySet(eqx.Module):
     def step_solver(self, level: Level, augment: float | None) -> ModalSolver | None:
         """The solver of the linear equations of steps; None for one dense matrix."""
         return None if self.graph is None else ModalSolver(self, level, augment)
+
+    def force_diagonals(self, q: Array, v: Array, t: Array) -> tuple[Array, Array, Array]:
+        """The diagonals of M, df/dv and df/dq."""
+        return modal_diagonals(self, q, v, t)
 
     def sturdier(self) -> ModalBodySet | None:
         """With a slower and safer solver of steps; None if there is none."""

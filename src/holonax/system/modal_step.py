@@ -27,7 +27,15 @@ from .elements import Indices, take
 from .modal_graph import inverse
 from .step import Level, StepPoint, StepSolver, StepWeights
 from .tangent import MechanismSolver
-from .tangent_blocks import Blocks, Slopes, onward_turns, spun, step_blocks, step_slopes
+from .tangent_blocks import (
+    Blocks,
+    Slopes,
+    force_diagonals,
+    onward_turns,
+    spun,
+    step_blocks,
+    step_slopes,
+)
 from .tangent_solvers import applied, motion_times, padded_mu, rows_times
 
 if TYPE_CHECKING:
@@ -329,6 +337,27 @@ class ModalSolver(StepSolver):
             side = both(sides, k)
             fine &= big(side - both(got, k)) <= REJECTED * jnp.maximum(big(side), other)
         return fine
+
+
+def modal_diagonals(
+    bodies: ModalBodySet, q: Array, v: Array, t: Array
+) -> tuple[Array, Array, Array]:
+    """The diagonals of M, df/dv and df/dq, those of bodies with modes behind the others."""
+    graph, _, own = bodies.graph, *bodies.entries()
+    assert graph is not None
+    columns = np.eye(bodies.velocity_size)[own.array()]
+    moved = lambda y: bodies.force(bodies.retract(q, y), v, t)  # noqa: E731
+    slope = lambda f, x: jax.lax.map(  # noqa: E731
+        lambda e: jnp.vdot(e, jax.jvp(f, (x,), (e,))[1]), jnp.asarray(columns)
+    )
+    mass = jax.lax.map(lambda e: jnp.vdot(e, bodies.momentum(q, e)), jnp.asarray(columns))
+    rest = mass, slope(lambda x: bodies.force(q, x, t), v), slope(moved, jnp.zeros_like(v))
+    ordinary = force_diagonals(bodies.every, *bodies.spread(q, v), t)
+    pairs = zip(ordinary, rest, strict=True)
+    mass, damping, stiffness = (
+        jnp.concatenate([take(x, graph.ordinary).ravel(), y]) for x, y in pairs
+    )
+    return mass, damping, stiffness
 
 
 def _split(x: Array, sizes: tuple[int, int, int]) -> tuple[Array, Array, Array]:
