@@ -161,6 +161,41 @@ def test_a_newton_iteration_is_linear_in_the_size(level, coupled):
     assert made[1] < 2.05 * made[0]
 
 
+@pytest.mark.parametrize("level", in_part(LEVELS, {"velocity", "both", "acceleration"}))
+def test_with_a_body_that_has_modes_it_is_linear_in_the_others(level):
+    """The border is that of the body with modes, whatever hangs on it; ordinary bodies are
+    eliminated as they are without it."""
+    made = []
+    for count in (40, 80):
+        system, start = modal_chain(count)
+        solver = system.step_solver(LEVELS[level].step_level)
+        context, y0 = context_at(system, start, LEVELS[level], 0.01)
+        stage = Stage(context, jnp.zeros(()), y0, 0 * y0.v, y0.v, jnp.asarray(0.01))
+        change = lambda x, stage=stage: stage.change(stage.factor(x), stage.residual(x))  # noqa: E731
+        made.append(sizes(jax.make_jaxpr(change)((y0.v, y0.z)).jaxpr))
+        graph = system.bodies.graph
+        assert len(graph.near) == 5 + 3  # a revolute and a spherical joint
+        assert graph.rigid.tangent.schur.solver.fill == 0 and solver.products <= 1.0
+    assert made[1] < 2.05 * made[0]
+
+
+@pytest.mark.parametrize("coupled", [False, True], ids=["chain", "loop with springs"])
+@pytest.mark.parametrize("metric", ["mass", "unit"])
+def test_with_modes_accelerations_by_blocks_are_those_of_dense_matrices(metric, coupled):
+    """To rounding: 1e-16 times the condition of the Schur complement, some 1e3."""
+    (dense, start), (blocks, _) = (modal_chain(3, x, coupled=coupled) for x in ("dense", "block"))
+    assert blocks.bodies.graph is not None and dense.bodies.graph is None
+    rng = np.random.default_rng(4)
+    q = np.asarray(start.q)
+    force = rng.normal(size=np.shape(start.v))
+    gamma = rng.normal(size=dense.constraint_rate(q, force, 0.0).shape)
+    for shift in (0.0, 0.3):
+        found = [x.factor(q, 0.0, metric=metric, shift=shift) for x in (dense, blocks)]
+        pairs = zip(*(x.solve(force, gamma) for x in found), strict=True)
+        for wanted, got in pairs:
+            np.testing.assert_allclose(got, wanted, atol=1e-11 * np.max(np.abs(wanted)))
+
+
 PAIRS = [
     (hx.Index3(), hx.BDF(2)),
     (hx.Index3(), hx.Rattle()),
