@@ -38,8 +38,8 @@ class ModalConstraintFactor(ConstraintFactor):
     ):
         graph = bodies.graph
         assert graph is not None
-        self._bodies, self._graph, self._q, self._rows = bodies, graph, q, rows
-        self._shift = shift
+        self._bodies, self._graph, self._q, self._shift = bodies, graph, q, shift
+        self._rows: Rows = rows
         own = [bodies.place(k, q) for k in range(len(bodies.flexible))]
         self._masses = None
         if metric == "mass":

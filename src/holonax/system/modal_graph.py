@@ -22,8 +22,9 @@ from .tangent import TangentPlan, couplings_of
 from .tangent_blocks import Blocks, Coupling
 
 if TYPE_CHECKING:
+    from jaxtyping import PyTree
+
     from .base import Array
-    from .tangent_blocks import PyTree
 
 
 class ModalGraph(eqx.Module):

@@ -62,8 +62,8 @@ class BodySlopes(NamedTuple):
     row_place: Array
     row_speed: Array
     row_turning: Array
-    by_velocity: Array | None
-    by_place: Array | None
+    by_velocity: Any
+    by_place: Any
 
 
 class ModalSlopes(NamedTuple):
@@ -141,7 +141,7 @@ class ModalSolver(StepSolver):
         frames = step_slopes(every, self._level, StepPoint(Q, V, at.t, A, at.lam), wide)
         pulls = every.apply_transpose(frames.gradients, at.lam, "all") - every.force(Q, V, at.t)
         pulls = pulls.reshape(every.dof, every.n)
-        turns = None if end is None else onward_turns(every, wide.end, frames.back)
+        turns = None if wide.end is None else onward_turns(every, wide.end, frames.back)
         parts = []
         for k, body in enumerate(bodies.flexible):
             table = bodies.frames_of(body)
@@ -212,10 +212,11 @@ class ModalSolver(StepSolver):
         return place, carried, (end.share / end.speed) * turning @ onward
 
     def factor(self, slopes: ModalSlopes, weights: StepWeights) -> ModalFactor:
-        graph, every = self._graph, self._bodies.every
+        graph, plan = self._graph, self._bodies.every.tangent
+        assert plan is not None
         blocks = step_blocks(slopes.frames, weights)
         matrix = ModalMatrix(blocks, slopes.bodies, weights.reach, weights.ratio)
-        rigid = self._inner.way.prepare(graph.restricted(blocks, every.tangent.couplings))
+        rigid = self._inner.way.prepare(graph.restricted(blocks, plan.couplings))
         sizes = sum(self._sizes[0]), sum(self._sizes[1])
         product, solve = partial(self._times, matrix), partial(self._ordinary, rigid)
         return ModalFactor(matrix, rigid, factor_border(product, solve, sizes, self._reaching))
