@@ -2,6 +2,8 @@
 
 from functools import cache
 
+import numpy as np
+
 import holonax as hx
 
 
@@ -27,6 +29,54 @@ def spherical_chain(n, solver="auto"):
         model.spherical(f"ball{i}", previous, link, at=(i, 0, 0))
         previous = link
     return model.build(solver=solver)
+
+
+def few_points(modes: int) -> hx.BodyModes:
+    """A spatial body of a few points along x, with `modes` smooth shapes that turn its points."""
+    rng = np.random.default_rng(1)
+    p = np.stack([np.linspace(0, 1, 6), 0.1 * rng.normal(size=6), 0.1 * rng.normal(size=6)], axis=1)
+    return hx.BodyModes(
+        p,
+        np.full(6, 0.2),
+        np.einsum("ni,iak->nak", p**2, rng.normal(size=(3, 3, modes))),
+        turns=rng.normal(size=(6, 3, modes)),
+        inertias=np.full((6, 3), 1e-3),
+        stiffness=np.diag(np.linspace(50.0, 200.0, modes)),
+        damping=0.1 * np.eye(modes),
+        markers={"middle": 2, "end": 5},
+    )
+
+
+@cache
+def modal_chain(n, solver="auto", *, coupled=False, modes=3):
+    """`n` boxes on spherical joints that hang on a body with modes. Coupled: with a spring from
+    that body to the last box, and a bushing from it to another body with modes, which closes a
+    loop to the ground."""
+    model = hx.Model()
+    part = few_points(modes)
+    model.modal_body("part", part)
+    model.revolute("pin", "ground", "part", at=(0.0, 0.0, 0.0), axis=(0.0, 1.0, 0.0))
+    previous, end = "part.end", np.asarray(part.points)[5]
+    box = hx.box((0.5, 0.03, 0.02), mass=0.3)
+    for i in range(n):
+        place = end + np.array([0.5 * i, 0.0, 0.0])
+        model.body(f"link{i}", box, position=place + np.array([0.25, 0.0, 0.0]))
+        model.spherical(f"ball{i}", previous, f"link{i}", at=place)
+        previous = f"link{i}"
+    if coupled:
+        model.modal_body("other", part, position=(0.0, 1.0, 0.0))
+        model.spherical("foot", "ground", "other", at=(0.0, 1.0, 0.0))
+        model.distance("tie", "other.end", previous)
+        model.spring_damper("spring", "part.middle", previous, stiffness=30.0, damping=0.3)
+        model.spring_damper("cross", "part.end", "other.middle", stiffness=20.0, damping=0.1)
+    return model.build(solver=solver)
+
+
+def planar_modes(solver="auto"):
+    """The slider-crank of the IVP test set, whose connecting rod has modes."""
+    mechanism, _ = hx.examples.modal_slider_crank()
+    said = mechanism.origin.to_dict(mechanism.numbers)
+    return hx.Model.from_dict(said).build(solver=solver)
 
 
 @cache

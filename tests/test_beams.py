@@ -363,3 +363,56 @@ def test_what_nothing_holds_is_not_blamed_on_a_beam():
     rest = model.equilibrium()
     assert not bool(rest.success)
     assert "out of balance" in rest.message and "holds every motion" in rest.message
+
+
+# printed in the manufacturers' tables: A [cm^2], Iy and Iz [cm^4]
+PROFILES = {
+    "IPE 80": ("7.64", "80.1", "8.49"),
+    "IPE 200": ("28.5", "1943", "142"),
+    "IPE 300": ("53.8", "8356", "604"),
+    "IPE 400": ("84.5", "23130", "1318"),
+    "HEA 160": ("38.8", "1673", "616"),
+    "HEA 200": ("53.8", "3692", "1336"),
+    "HEB 200": ("78.1", "5696", "2003"),
+}
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_rolled_sections_have_the_numbers_of_their_tables(name):
+    section = hx.Section.profile(name, E=1.0, G=1.0, density=1.0)
+    found = section.EA * 1e4, section.EI[0] * 1e8, section.EI[1] * 1e8
+    for value, printed in zip(found, PROFILES[name], strict=True):
+        places = printed if "." in printed else printed.rstrip("0")
+        digits = len(places.replace(".", ""))
+        assert float(f"{value:.{digits}g}") == float(printed)
+
+
+def test_the_torsion_constant_of_rolled_sections_is_that_of_their_tables():
+    assert round(hx.Section.profile("ipe200", E=1.0, G=1.0, density=1.0).GJ * 1e8, 2) == 6.98
+    assert round(hx.Section.profile("IPE 300", E=1.0, G=1.0, density=1.0).GJ * 1e8, 1) == 20.1
+
+
+def test_an_unknown_profile_is_refused_by_its_name():
+    with pytest.raises(hx.ModelError, match="IPE 201"):
+        hx.Section.profile("IPE 201", E=1.0, G=1.0, density=1.0)
+
+
+@pytest.mark.slow
+def test_a_beam_that_tapers_by_a_table_bends_as_its_stations_say():
+    """Numbers between stations are linear, EI among them: w = P int (L - s)^2 / EI + P int 1 / GA.
+    The load is small: what is left out is of the order of (w / L)^2, 1e-8."""
+    at, EI, GA = [0.0, 0.3, 1.0], [8.0, 5.0, 1.0], [9e5, 6e5, 2e5]
+    table = [
+        (x, hx.Section(1e6, (g, g), 1.0, (e, e), 0.3)) for x, e, g in zip(at, EI, GA, strict=True)
+    ]
+    model = hx.Model(gravity=(0, 0, 0))
+    model.beam("blade", (0, 0, 0), (1, 0, 0), section=table, up=(0, 0, 1), elements=40)
+    model.fixed("root", "ground", "blade.start")
+    model.force("load", "blade.end", force=(0.0, 0.0, 1e-3))
+    s = np.linspace(0, 1, 20001)
+    slope = (1 - s) ** 2 / np.interp(s, at, EI) + 1 / np.interp(s, at, GA)
+    wanted = 1e-3 * np.trapezoid(slope, s)
+    again = hx.Model.from_dict(model.to_dict())
+    for each in (model, again):
+        found = each.equilibrium()["blade.end"].position[2]
+        assert abs(found / wanted - 1) < 2e-3  # 40 elements of second order

@@ -14,7 +14,7 @@ from holonax.integrator.stage import Stage
 from holonax.linalg import Pair, in_pairs, lu, lu_solve
 from holonax.problem import FullState, StepContext
 from holonax.run.auto import fastest_rates, linearised
-from mechanisms import spherical_chain
+from mechanisms import modal_chain, planar_modes, spherical_chain
 from sections import in_part
 
 
@@ -49,6 +49,9 @@ SYSTEMS = {
     "coupled links": lambda: links(3, stiffness=100.0),
     "balls": lambda: spherical_chain(2),
     "functions": hx.examples.slider_crank,
+    "modes": lambda: modal_chain(2, "block"),
+    "coupled modes": lambda: modal_chain(2, "block", coupled=True),
+    "modes in the plane": lambda: planar_modes("block"),
 }
 LEVELS = {
     "position": hx.Index3(),
@@ -60,7 +63,9 @@ LEVELS = {
 
 @pytest.mark.parametrize("ending", [False, True], ids=["at the stage", "at the end"])
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("name", in_part(SYSTEMS, {"links", "balls"}))
+@pytest.mark.parametrize(
+    "name", in_part(SYSTEMS, {"links", "balls", "modes", "coupled modes", "modes in the plane"})
+)
 def test_a_change_undoes_the_derivative_of_a_stage(name, level, ending):
     """At all levels, constraints at the stage or at twice its way, as in the midpoint rule; the
     multipliers mu are zero, as they are but for errors."""
@@ -154,6 +159,41 @@ def test_a_newton_iteration_is_linear_in_the_size(level, coupled):
         assert system.bodies.tangent.together.solver.fill <= 2 * count  # bodies and joints
         assert system.bodies.tangent.schur.solver.fill == 0
     assert made[1] < 2.05 * made[0]
+
+
+@pytest.mark.parametrize("level", in_part(LEVELS, {"velocity", "both", "acceleration"}))
+def test_with_a_body_that_has_modes_it_is_linear_in_the_others(level):
+    """The border is that of the body with modes, whatever hangs on it; ordinary bodies are
+    eliminated as they are without it."""
+    made = []
+    for count in (40, 80):
+        system, start = modal_chain(count)
+        solver = system.step_solver(LEVELS[level].step_level)
+        context, y0 = context_at(system, start, LEVELS[level], 0.01)
+        stage = Stage(context, jnp.zeros(()), y0, 0 * y0.v, y0.v, jnp.asarray(0.01))
+        change = lambda x, stage=stage: stage.change(stage.factor(x), stage.residual(x))  # noqa: E731
+        made.append(sizes(jax.make_jaxpr(change)((y0.v, y0.z)).jaxpr))
+        graph = system.bodies.graph
+        assert len(graph.near) == 5 + 3  # a revolute and a spherical joint
+        assert graph.rigid.tangent.schur.solver.fill == 0 and solver.products <= 1.0
+    assert made[1] < 2.05 * made[0]
+
+
+@pytest.mark.parametrize("coupled", [False, True], ids=["chain", "loop with springs"])
+@pytest.mark.parametrize("metric", ["mass", "unit"])
+def test_with_modes_accelerations_by_blocks_are_those_of_dense_matrices(metric, coupled):
+    """To rounding: 1e-16 times the condition of the Schur complement, some 1e3."""
+    (dense, start), (blocks, _) = (modal_chain(3, x, coupled=coupled) for x in ("dense", "block"))
+    assert blocks.bodies.graph is not None and dense.bodies.graph is None
+    rng = np.random.default_rng(4)
+    q = np.asarray(start.q)
+    force = rng.normal(size=np.shape(start.v))
+    gamma = rng.normal(size=dense.constraint_rate(q, force, 0.0).shape)
+    for shift in (0.0, 0.3):
+        found = [x.factor(q, 0.0, metric=metric, shift=shift) for x in (dense, blocks)]
+        pairs = zip(*(x.solve(force, gamma) for x in found), strict=True)
+        for wanted, got in pairs:
+            np.testing.assert_allclose(got, wanted, atol=1e-11 * np.max(np.abs(wanted)))
 
 
 PAIRS = [

@@ -22,6 +22,8 @@ JOINT_ROWS = 24  # constraint rows up to which their Schur complement is one sma
 # rows of bodies and joints together, where bodies are coupled, likewise: 18 rows take 9 us an
 # iteration as one matrix and 48 by blocks, 42 about the same, 60 take 100 to 360 and 66
 COUPLED_ROWS = 45
+# rows of bodies and joints up to which a model with bodies that have modes is one matrix
+MODAL_ROWS = 60
 UNROLLED_ROWS = 32  # rows up to which such a matrix is eliminated unrolled, without exchanges
 
 # -- derivatives of functions (`jacobian.py`): columns that are computed side by side --

@@ -88,7 +88,7 @@ class Members:
         followed = {i for own in marks.values() for i in own}
         places = [i for i in range(len(self.bodies)) if i not in followed]
         made = [x.modal(places.index(index[x.name] - 1), Indices.of(marks[x.name])) for x in modal]
-        return ModalBodySet.of(self._frame_set("dense"), made)
+        return ModalBodySet.of(self._frame_set("none"), made, solver)
 
     def _frame_set(self, solver: str) -> BodySet:
         planar, index = self.planar, self.index

@@ -19,6 +19,7 @@ from .._arguments import checked_call
 from .._messages import listed, shown
 from .._numbers import as_array, is_traced, namespace
 from .items import ModelError, plain
+from .profiles import profile
 
 _SHAPES = {"EA": (), "GA": (2,), "GJ": (), "EI": (2,), "mass": (), "inertia": (3,)}
 _STIFF = ("EA", "GA", "GJ", "EI")
@@ -41,7 +42,8 @@ class Section:
       (extension, shear y, shear z, twist, bending about y, bending about z).
     - `outline`: height and width (along z and y) [m] to draw it with.
 
-    `Section.rectangle`, `circle`, `tube`, `i_beam` and `channel` know these for their shapes.
+    `Section.rectangle`, `circle`, `tube`, `i_beam`, `channel` and `profile` (rolled ones by name)
+    know these for their shapes.
     """
 
     EA: Any = None
@@ -220,6 +222,18 @@ class Section:
         J = (2 * b * f**3 + (h - f) * w**3) / 3
         shear = (5 / 6 * 2 * b * f / A, (h - f) * w / A)
         return _homogeneous(A, shear, I, J, E, G, density, (h, b))
+
+    @staticmethod
+    @checked_call
+    def profile(name: str, *, E: float, G: float, density: float) -> Section:
+        """A rolled I section by its name, ``"IPE 200"``, ``"HEA 160"``, with the nominal dimensions
+        of EN 10365; its web is along z. Fillets count, but in the shear areas."""
+        E, G, density = _sizes("profile", E=E, G=G, density=density)
+        own = profile(name)
+        A = own.area
+        shear = (5 / 6 * 2 * own.width * own.flange / A, (own.height - own.flange) * own.web / A)
+        outline = own.height, own.width
+        return _homogeneous(A, shear, own.second_moments, own.torsion, E, G, density, outline)
 
     @staticmethod
     @checked_call

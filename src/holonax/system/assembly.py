@@ -26,7 +26,9 @@ from .blocks import BlockConstraintFactor, BlockPlan
 from .elements import Group, Indices, Scatter, take
 from .frames import PlanarFrame
 from .reaction_forces import SeeingGroup
-from .tangent import TangentPlan
+from .step import Level
+from .tangent import MechanismSolver, TangentPlan
+from .tangent_blocks import force_diagonals
 
 
 class BodySet(Module):
@@ -67,11 +69,13 @@ class BodySet(Module):
         seeing: Sequence[SeeingGroup] = (),
         states: Sequence[str] = (),
     ) -> BodySet:
-        """Bodies with their elements; `solver` is "auto", "dense" or "block"."""
-        holonomic = [g for g in joints if g.is_holonomic]
-        plans = {"all": BlockPlan.of(joints, solver), "holonomic": BlockPlan.of(holonomic, solver)}
-        tangent = None
-        if solver != "dense":
+        """Bodies with their elements; `solver` is "auto", "dense" or "block", or "none" for a set
+        that is evaluated only."""
+        plans, tangent = {}, None
+        if solver != "none":
+            parts = {"all": joints, "holonomic": [g for g in joints if g.is_holonomic]}
+            plans = {rows: BlockPlan.of(groups, solver) for rows, groups in parts.items()}
+        if solver in ("auto", "block"):
             tangent = TangentPlan.of(joints, forces, plans["all"], frame, mass)
             tangent = replace(tangent, quick=solver == "auto")
         return BodySet(
@@ -172,11 +176,32 @@ class BodySet(Module):
             forces=self.forces,
             names=self.names,
             frame=self.frame,
-            solver="dense" if self.tangent is None else "auto" if self.tangent.quick else "block",
+            solver=self._solver,
             com=self.com,
             seeing=self.seeing,
             states=self.states,
         )
+
+    @property
+    def _solver(self) -> str:
+        if not self.plans:
+            return "none"
+        return "dense" if self.tangent is None else "auto" if self.tangent.quick else "block"
+
+    def sturdier(self) -> BodySet | None:
+        """With a slower and safer solver of steps; None if there is none."""
+        tangent = self.tangent
+        if tangent is None or not (tangent.alone or tangent.welded):
+            return None
+        return replace(self, tangent=tangent.sturdier(self))
+
+    def step_solver(self, level: Level, augment: float | None) -> MechanismSolver | None:
+        """The solver of the linear equations of steps; None for one dense matrix."""
+        return None if self.tangent is None else MechanismSolver(self, level, augment)
+
+    def force_diagonals(self, q: Array, v: Array, t: Array) -> tuple[Array, Array, Array]:
+        """The diagonals of M, df/dv and df/dq."""
+        return force_diagonals(self, q, v, t)
 
     def having(self, **parts: tuple[Any, ...]) -> BodySet:
         """The same bodies with other `joints`, `forces` or `gravity`; for evaluation only."""

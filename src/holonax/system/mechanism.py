@@ -44,9 +44,7 @@ from .quantities import Quantity, find, names_of
 from .reaction_forces import seen_rows
 from .signals import Signal, signals_in
 from .static_stiffness import static_stiffness
-from .step import Level
-from .tangent import MechanismSolver
-from .tangent_blocks import force_diagonals
+from .step import Level, StepSolver
 from .time_dependence import functions_of, is_timed, is_unannounced
 
 if TYPE_CHECKING:
@@ -408,25 +406,22 @@ class Mechanism(System):
     def matrix_sizes(
         self, q: Position, v: Velocity, t: Time, size: Literal["mean", "norm"]
     ) -> tuple[Array, Array, Array]:
-        if size == "norm" or self.bodies.tangent is None:
+        if size == "norm" or self.bodies.step_solver("position", None) is None:
             return super().matrix_sizes(q, v, t, size)
-        mass, damping, stiffness = force_diagonals(self.bodies, q, v, t)
+        mass, damping, stiffness = self.bodies.force_diagonals(q, v, t)
         mean = lambda x: jnp.mean(jnp.abs(x))  # noqa: E731
         return mean(mass), mean(damping), mean(stiffness)
 
     def sturdier(self) -> Mechanism | None:
-        bodies, tangent = self.bodies, self.bodies.tangent
-        if tangent is None or not (tangent.alone or tangent.welded):
-            return None
-        safe = tangent.sturdier(bodies)
-        return replace(self, bodies=replace(bodies, tangent=safe))
+        bodies = self.bodies.sturdier()
+        return None if bodies is None else replace(self, bodies=bodies)
 
-    def step_solver(self, level: Level, augment: float | None = None) -> MechanismSolver | None:
+    def step_solver(self, level: Level, augment: float | None = None) -> StepSolver | None:
         # the blocks have no place for forces that depend on multipliers of other joints, and
         # dependent constraints need the whole matrix
-        if self.bodies.tangent is None or self.bodies.seeing or self.redundant:
+        if self.bodies.seeing or self.redundant:
             return None
-        return MechanismSolver(self.bodies, level, augment)
+        return self.bodies.step_solver(level, augment)
 
     @property
     def has_varying_mass(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -19,11 +20,17 @@ from jax.lax import optimization_barrier
 
 from .._modules import Module
 from ..compiler import native
+from ..linalg.limits import MODAL_ROWS
 from .assembly import BodySet
-from .base import Array, Metric, Rows
+from .base import Array, ConstraintFactor, Metric, Rows
 from .dense import DenseFactor, inverse_mass
 from .elements import Group, Indices, take
 from .modal_body import ModalBody
+from .modal_factor import ModalConstraintFactor
+from .modal_graph import ModalGraph
+from .modal_step import ModalSolver, modal_diagonals
+from .step import Level
+from .tangent_blocks import times
 
 if TYPE_CHECKING:
     from .reaction_forces import SeeingGroup
@@ -44,15 +51,23 @@ class ModalBodySet(Module):
     flexible: tuple[ModalBody, ...]
     own: Indices = eqx.field(static=True)  # the frames that have coordinates
     order: Indices = eqx.field(static=True)  # of all frames in (own, markers of each body)
+    graph: ModalGraph | None  # None where everything is one dense matrix
+    solver: str = eqx.field(static=True)
 
     @staticmethod
-    def of(every: BodySet, flexible: Sequence[ModalBody]) -> ModalBodySet:
-        """With the markers told from the bodies."""
+    def of(every: BodySet, flexible: Sequence[ModalBody], solver: str) -> ModalBodySet:
+        """With the markers told from the bodies; `solver` is "auto", "dense" or "block"."""
         followed = [i for body in flexible for i in body.markers]
         own = [i for i in range(every.n) if i not in set(followed)]
         place = {i: k for k, i in enumerate([*own, *followed])}
         order = Indices.of(place[i] for i in range(every.n))
-        return ModalBodySet(every, tuple(flexible), Indices.of(own), order)
+        frames = {*followed, *(own[body.frame] for body in flexible)}
+        rows = sum(g.rows * g.n for g in every.joints) + every.dof * len(own)
+        structured = solver == "block" or (solver == "auto" and rows > MODAL_ROWS)
+        graph = None
+        if structured and len(frames) < every.n:
+            every, graph = ModalGraph.of(every, frames, solver)
+        return ModalBodySet(every, tuple(flexible), Indices.of(own), order, graph, solver)
 
     # -- what it is made of: that of all frames ------------------------------------------------
 
@@ -107,8 +122,21 @@ class ModalBodySet(Module):
 
     @property
     def tangent(self) -> None:
-        """Steps are solved as one dense matrix."""
+        """Steps are solved with a border, see `modal_step.py`, or as one dense matrix."""
         return None
+
+    def step_solver(self, level: Level, augment: float | None) -> ModalSolver | None:
+        """The solver of the linear equations of steps; None for one dense matrix."""
+        return None if self.graph is None else ModalSolver(self, level, augment)
+
+    def force_diagonals(self, q: Array, v: Array, t: Array) -> tuple[Array, Array, Array]:
+        """The diagonals of M, df/dv and df/dq."""
+        return modal_diagonals(self, q, v, t)
+
+    def sturdier(self) -> ModalBodySet | None:
+        """With a slower and safer solver of steps; None if there is none."""
+        graph = None if self.graph is None else self.graph.sturdier()
+        return None if graph is None else replace(self, graph=graph)
 
     def groups(self, rows: Rows) -> list[Group]:
         return self.every.groups(rows)
@@ -121,7 +149,7 @@ class ModalBodySet(Module):
 
     def without(self, names: Sequence[str]) -> ModalBodySet:
         """The same bodies without the joints of these names."""
-        return replace(self, every=self.every.without(names))
+        return ModalBodySet.of(self.every.without(names), self.flexible, self.solver)
 
     def having(self, **parts: tuple[Any, ...]) -> ModalBodySet:
         """The same bodies with other `joints`, `forces` or `gravity`; for evaluation only."""
@@ -278,6 +306,49 @@ class ModalBodySet(Module):
 
     # -- inertia and forces --------------------------------------------------------------------
 
+    def entries(self) -> tuple[Indices, Indices]:
+        """Where the coordinates of bodies without modes are in v, and those of bodies with modes,
+        one after the other."""
+        flexible = {body.frame for body in self.flexible}
+        places = [k for k in range(self.count) if k not in flexible]
+        rest = [i for body in self.flexible for i in self._columns(body)]
+        return Indices.of(c * self.count + k for c in range(self.dof) for k in places), Indices.of(
+            rest
+        )
+
+    def by_body(self, z: Array) -> list[Array]:
+        """Coordinates of bodies with modes, one after the other, taken apart."""
+        ends = np.cumsum([0, *(self.dof + body.modes for body in self.flexible)])
+        return [z[a:b] for a, b in pairwise(ends)]
+
+    def frames_of(self, body: ModalBody) -> Indices:
+        """The frames of a body with modes: its own and those of its markers."""
+        return Indices.of([self.own[body.frame], *body.markers])
+
+    def place(self, k: int, q: Array) -> tuple[Array, Array]:
+        """Frame and amplitudes of the k-th body with modes."""
+        at, etas = self.positions(q)
+        return at[:, self.flexible[k].frame], etas[k]
+
+    def coordinates(self, k: int, v: Array) -> Array:
+        """Of the k-th body with modes those in v."""
+        moving, rates = self.velocities(v)
+        return jnp.concatenate([moving[:, self.flexible[k].frame], rates[k]])
+
+    def framed(self, v: Array) -> Array:
+        """v of the frames with coordinates, and zero of the markers, as a vector of all frames."""
+        rows = jnp.pad(self.velocities(v)[0], ((0, 0), (0, self.n - self.count)))
+        return take(rows, self.order).ravel()
+
+    def turned(self, turn: Array, v: Array) -> Array:
+        """v with its rotations times `turn` (3, 3, frames + 1); nothing in the plane."""
+        if not turn.size:
+            return v
+        rows = self.velocities(v)[0]
+        own = take(turn, Indices.of(i + 1 for i in self.own))
+        rows = jnp.concatenate([rows[:3], times(own, rows[3:])])
+        return self._joined(rows, self._rest(v, self.dof))
+
     def _columns(self, body: ModalBody) -> np.ndarray:
         """Where the coordinates of a flexible body are in v."""
         before = self.dof * self.count
@@ -316,7 +387,13 @@ class ModalBodySet(Module):
 
     def momentum(self, q: Array, v: Array) -> Array:
         """M v."""
-        return self.mass_matrix(q) @ v
+        at, etas = self.positions(q)
+        moving, rates = self.velocities(v)
+        total = self._joined(self._rigid(moving), jnp.zeros((self.modes,)))
+        for body, eta, rate in zip(self.flexible, etas, rates, strict=True):
+            own = jnp.concatenate([moving[:, body.frame], rate])
+            total = total + self._into(body) @ (body.block(at[:, body.frame], eta) @ own)
+        return total
 
     def force(self, q: Array, v: Array, t: Array) -> Array:
         """Gravity, inertia forces, elastic ones, and all force elements."""
@@ -381,8 +458,10 @@ class ModalBodySet(Module):
         rows: Rows,
         shift: Array | float,
         redundant: bool,
-    ) -> DenseFactor:
+    ) -> ConstraintFactor:
         """Prepare the saddle-point solver."""
+        if self.graph is not None and not redundant:
+            return ModalConstraintFactor(self, q, t, metric, rows, shift)
         G = self.jacobian(q, t, rows)
         mass = self.mass_matrix(q) if metric == "mass" else None
         G, mass = optimization_barrier((G, mass))

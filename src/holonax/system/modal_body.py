@@ -24,6 +24,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from .._modules import Module
@@ -31,9 +32,12 @@ from ..rotation import Vec3
 from ..rotation.quaternion import quaternion_axes, quaternion_multiply
 from .base import Array
 from .elements import Indices
+from .frames import Frame, PlanarFrame
 
 if TYPE_CHECKING:
     import numpy as np
+
+Place = tuple[Array, Array]  # q of a frame and the amplitudes
 
 
 class ModalBody(Module):
@@ -114,6 +118,30 @@ class ModalBody(Module):
             jnp.stack([v[0] - v[2] * y + ux, v[1] + v[2] * x + uy, w]),
         )
 
+    # -- its frame and the markers by the body's coordinates (d + r + k,), at a place (q, eta) ----
+
+    def moved(self, place: Place, y: Array) -> Place:
+        """The place moved by an increment."""
+        q, eta = place
+        frame = _frame(q)
+        return frame.retract(q[:, None], y[: frame.dof, None])[:, 0], eta + y[frame.dof :]
+
+    def velocities(self, place: Place, u: Array) -> Array:
+        """Of the frame and of the markers, (components, frames) flattened."""
+        q, eta = place
+        own, rate = u[: _frame(q).dof], u[_frame(q).dof :]
+        if not self.markers:
+            return own
+        return jnp.concatenate([own[:, None], self.placed(q, own, eta, rate)[1]], axis=1).ravel()
+
+    def accelerations(self, place: Place, u: Array, a: Array) -> Array:
+        """The rates of `velocities` where those of the coordinates are `a`."""
+        q, _ = place
+        frame = _frame(q)
+        rates = frame.qdot(q[:, None], u[: frame.dof, None])[:, 0], u[frame.dof :]
+        along = lambda place: self.velocities(place, u)  # noqa: E731
+        return self.velocities(place, a) + jax.jvp(along, (place,), (rates,))[1]
+
     # -- inertia ---------------------------------------------------------------------------
 
     def axes_at(self, q: Array) -> Array:
@@ -178,6 +206,10 @@ class ModalBody(Module):
         g, d = jnp.stack(jnp.broadcast_arrays(*gravity)), len(self.first_moment)
         weight = g @ (self.mass * q[:d] + self.axes_at(q) @ self.centre(eta))
         return (0.5 * eta @ self.stiffness @ eta if self.modes else 0.0) - weight
+
+
+def _frame(q: Array) -> type[PlanarFrame] | type[Frame]:
+    return PlanarFrame if len(q) == PlanarFrame.nq else Frame
 
 
 def _crossed(c: Array) -> Array:

@@ -72,11 +72,7 @@ class TangentPlan(Module):
     ) -> TangentPlan:
         """Plan for the bodies of one kind with all of their joints and forces; `weld` allows bodies
         that joints hold entirely to be taken as one."""
-        couplings = tuple(
-            Coupling(k, i, j)
-            for k, group in enumerate([*joints, *forces])
-            for i, j in _coupled_nodes(group, frame)
-        )
+        couplings = couplings_of(joints, forces, frame)
         known = not isinstance(mass, Tracer)
         light = known and bool(np.min(mass) <= _LIGHT * np.max(mass))
         n = mass.shape[0]
@@ -108,6 +104,17 @@ class TangentPlan(Module):
             groups = bodies.joints, bodies.forces, bodies.plans["all"]
             plan = TangentPlan.of(*groups, bodies.frame, bodies.mass, weld=False)
         return replace(plan, alone=False, quick=self.quick)
+
+
+def couplings_of(
+    joints: Sequence[Group], forces: Sequence[Group], frame: type
+) -> tuple[Coupling, ...]:
+    """What elements couple."""
+    return tuple(
+        Coupling(k, i, j)
+        for k, group in enumerate([*joints, *forces])
+        for i, j in _coupled_nodes(group, frame)
+    )
 
 
 def _coupled_nodes(group: Group, frame: type) -> list[tuple[int, int]]:
@@ -152,6 +159,11 @@ class MechanismSolver(StepSolver):
             self._way = Gathered(bodies, level)
         else:
             self._way = Together(bodies, level, 1.0 if augment is None else augment)
+
+    @property
+    def way(self) -> Any:
+        """What solves the equations of bodies and joints that is given their blocks."""
+        return self._way
 
     @property
     def doubled(self) -> bool:

@@ -176,7 +176,7 @@ def _rows(
     else:
         frames, t, share, speed = bodies.frames(end.q, end.v), end.t, end.share, end.speed
         gradients = [g.jacobian(g.frames(frames), t) for g in bodies.joints]
-        onward = _onward(bodies, end, back)
+        onward = onward_turns(bodies, end, back)
     rows = []
     for group, G in zip(bodies.joints, gradients, strict=True):
 
@@ -277,7 +277,7 @@ def _turns(bodies: BodySet, weights: StepWeights) -> tuple[Array, Array | None]:
     return back, turned(slope, back)
 
 
-def _onward(bodies: BodySet, end: StepEnd, back: Array) -> Array:
+def onward_turns(bodies: BodySet, end: StepEnd, back: Array) -> Array:
     """What takes y to a turn of the bodies at the end, (3, 3, n + 1)."""
     if not back.size:
         return back

@@ -304,10 +304,19 @@ def matrix_times(
     bodies: Any, blocks: Blocks, y: Array, l: Array, m: Array | None
 ) -> tuple[Array, Array, Array | None]:
     """The matrix times (y, l, m): motion, constraints of lam, positions of mu."""
-    dof, n = bodies.dof, bodies.n
     s = spun(bodies, blocks.spin, y)
     if m is not None:
         s = s + bodies.apply_transpose(blocks.gradients, padded_mu(m, l), "all")
+    motion = motion_times(bodies, blocks, s, y, l)
+    rates, held = rows_times(bodies, blocks, s, y)
+    if m is None:
+        return motion, rates + held, None
+    return motion, rates, held[: m.shape[0]]
+
+
+def motion_times(bodies: Any, blocks: Blocks, s: Array, y: Array, l: Array) -> Array:
+    """What s, y and l do to the equations of motion."""
+    dof, n = bodies.dof, bodies.n
     motion = by_body(bodies, bodies.mass, blocks.inertia, s.reshape(dof, n))
     if blocks.stiffness is not None:
         motion = motion + by_body(bodies, 0.0 * bodies.mass, blocks.stiffness, y.reshape(dof, n))
@@ -319,9 +328,10 @@ def matrix_times(
         for block, wide in zip(pair, (wide_s, wide_y), strict=True):
             if block is not None:
                 motion = motion + scatter(times(block, take(wide, table[j])))[:, 1:]
-    motion = motion.ravel() + bodies.apply_transpose(blocks.pulls, l, "all")
+    return motion.ravel() + bodies.apply_transpose(blocks.pulls, l, "all")
+
+
+def rows_times(bodies: Any, blocks: Blocks, s: Array, y: Array) -> tuple[Array, Array]:
+    """What s and y do to the constraints of velocity level, and y to those of position level."""
     rates = applied(bodies, blocks.by_velocity, s) + applied(bodies, blocks.by_position, y)
-    held = applied(bodies, blocks.positions, y)
-    if m is None:
-        return motion, rates + held, None
-    return motion, rates, held[: m.shape[0]]
+    return rates, applied(bodies, blocks.positions, y)
