@@ -198,15 +198,18 @@ def test_a_ring_gear_that_is_the_ground_is_drawn(tmp_path):
     assert path.stat().st_size > 1000
 
 
-def test_a_beam_is_a_line_and_not_a_row_of_balls():
-    section = hx.Section.rectangle(0.1, 0.1, E=4e6, G=1e6, density=300.0)
+def test_a_beam_is_a_tube_and_not_a_row_of_balls():
+    section = hx.Section.circle(0.05, E=4e6, G=1e6, density=300.0)
     model = hx.Model()
-    model.beam("bar", (0, 0, 0), (1, 0, 0), section=section, up=(0, 0, 1), elements=2)
+    model.beam("bar", (0, 0, 0), (1, 0, 0), section=section, up=(0, 0, 1), elements=2, order=2)
     model.fixed("root", "ground", "bar.start")
     system, start = model.build()
     pose = _Pose(system, start.q[None], start.v[None])
     picture = skeleton(pose, np.array([0]), {"tip": ("bar.end", (0.0, 0.0, 0.0))})
-    assert not picture.solids and picture.rods.shape[1] >= 2
+    assert not picture.solids and not picture.rods.shape[1]
+    (tube,) = picture.tubes
+    np.testing.assert_allclose(np.linalg.norm(tube.rings(0)[..., 1:], axis=-1), 0.05)
+    assert tube.faces(0).shape == (4, 8, 4, 3) and not tube.bent.any()
     np.testing.assert_allclose(picture.traces["tip"], [[1.0, 0.0, 0.0]])
 
 

@@ -17,7 +17,7 @@ from ..result.resampling import refined
 from ..result.result import Result
 from .drawable import check_drawn
 from .panels import FINE
-from .scene import draw
+from .scene import draw, draw_scale
 from .skeleton import Skeleton, Traces, skeleton
 
 MAX_FRAMES = 200
@@ -150,7 +150,9 @@ def _drawn(
         axes.set_axis_off()
         if picture.dimension == 3:  # the room that the scales took
             axes.set_box_aspect(np.subtract(*picture.span()[::-1]), zoom=1.1)
-    elif picture.dimension == 2:
+    elif picture.dimension == 3:
+        draw_scale(axes, picture)
+    else:
         axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(title, loc="left", fontsize=10)
     clock = axes.set_title("", loc="right", fontsize=10, family="monospace")

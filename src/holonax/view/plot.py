@@ -14,7 +14,7 @@ from ..result.result import Result
 from ..system.mechanism import Mechanism
 from .drawable import check_drawn
 from .panels import FINE, STYLE, Panel, Signals, draw_panel, given_panels, named_panels
-from .scene import draw, trace_colour
+from .scene import draw, draw_scale, trace_colour
 from .skeleton import Skeleton, Traces, skeleton
 
 _MOST_CURVES = 6  # in one panel, unless asked for
@@ -122,6 +122,7 @@ def _quality_panels(result: Result) -> list[Panel]:
 
 def _draw_picture(axes: Any, picture: Skeleton) -> None:
     draw(axes, picture)
+    draw_scale(axes, picture)
     for i, (name, path) in enumerate(picture.traces.items()):
         axes.plot(*path.T, color=trace_colour(i), linewidth=1.2, label=f"path of {name}")
     if picture.traces:

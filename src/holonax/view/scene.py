@@ -9,6 +9,7 @@ import numpy as np
 
 from .._optional import require
 from .skeleton import Skeleton
+from .tubes import BENT
 
 # Dark enough for paper, and of different lightness, so that they differ in grey as well.
 COLOURS = ("#1f4e79", "#c8553d", "#3c8d7d", "#e0a030", "#6b4c8a", "#7a9a3c")
@@ -172,6 +173,7 @@ def _draw_spatial(axes: Any, skeleton: Skeleton, trace_colours: Sequence[str]) -
     axes.plot(*skeleton.fixed.T, "s", color=INK, markersize=6)
     shown = [s for s in skeleton.strokes if s.shown]
     solids = [(x, local) for x in skeleton.solids for local in x.faces]
+    scale = _strain_scale(skeleton)
     shaded = art3d.Poly3DCollection([], linewidths=0.15)
     axes.add_collection3d(shaded, autolim=False)
     lines = [
@@ -187,13 +189,14 @@ def _draw_spatial(axes: Any, skeleton: Skeleton, trace_colours: Sequence[str]) -
     trails = [axes.plot([], [], [], color=c, linewidth=1.3)[0] for c in trace_colours]
 
     def update(k: int) -> None:
-        if solids:
-            placed = [x.at(k, local) for x, local in solids]
-            shaded.set_verts([face for faces in placed for face in faces])
-            tints = [
-                _shaded(faces, colours[x.name])
-                for (x, _), faces in zip(solids, placed, strict=True)
-            ]
+        if solids or skeleton.tubes:
+            placed = [(x.at(k, local), _rgb(colours[x.name])) for x, local in solids]
+            for tube in skeleton.tubes:
+                faces = tube.faces(k)
+                tint = np.repeat(scale.to_rgba(tube.bent[k])[:, :3], faces.shape[1], axis=0)
+                placed.append((faces.reshape(-1, 4, 3), tint))
+            shaded.set_verts([face for faces, _ in placed for face in faces])
+            tints = [_shaded(*part) for part in placed]
             shaded.set_facecolor(np.concatenate(tints))
             shaded.set_edgecolor(np.concatenate(tints) * (0.85, 0.85, 0.85, 1.0))
         for line, stroke in zip(lines, shown, strict=True):
@@ -209,8 +212,28 @@ def _draw_spatial(axes: Any, skeleton: Skeleton, trace_colours: Sequence[str]) -
     return update
 
 
-def _shaded(faces: np.ndarray, tint: str) -> np.ndarray:
-    """The colours (n, 4) of faces in the light, the same from both sides."""
+def _strain_scale(skeleton: Skeleton) -> Any:
+    """The colours of curvatures of beams, from none to the largest that is drawn."""
+    largest = max((float(np.max(x.bent, initial=0.0)) for x in skeleton.tubes), default=0.0)
+    norm = require("matplotlib.colors").Normalize(0.0, largest if largest > 0 else 1.0)
+    return require("matplotlib.cm").ScalarMappable(norm, "viridis")
+
+
+def draw_scale(axes: Any, skeleton: Skeleton) -> None:
+    """What the colours of beams mean, beside the picture; nothing where none is bent."""
+    if any(np.any(x.bent) for x in skeleton.tubes):
+        bar = axes.figure.colorbar(_strain_scale(skeleton), ax=axes, shrink=0.45, pad=0.12)
+        bar.set_label(BENT)
+        bar.outline.set_visible(False)
+
+
+def _rgb(tint: str) -> np.ndarray:
+    return np.array(require("matplotlib.colors").to_rgb(tint))
+
+
+def _shaded(faces: np.ndarray, base: np.ndarray) -> np.ndarray:
+    """The colours (n, 4) of faces of one colour (3,), or of one each (n, 3), in the light, the
+    same from both sides."""
     normal = np.cross(faces[:, 1] - faces[:, 0], faces[:, 2] - faces[:, 0])
     if faces.shape[1] == 4:  # where two corners are one
         other = np.cross(faces[:, 2] - faces[:, 0], faces[:, 3] - faces[:, 0])
@@ -218,7 +241,6 @@ def _shaded(faces: np.ndarray, tint: str) -> np.ndarray:
         normal = np.where(small[:, None], other, normal)
     size = np.maximum(np.linalg.norm(normal, axis=1), 1e-300)
     bright = 0.62 + 0.38 * (normal @ _LIGHT) / size
-    base = np.array(require("matplotlib.colors").to_rgb(tint))
     light = np.clip(bright, 0.0, 1.0)[:, None]
     tones = base * light + 0.25 * (1 - base) * light
     return np.concatenate([tones, np.full((len(faces), 1), 0.95)], axis=1)

@@ -22,6 +22,7 @@ from ..system.mechanism import Mechanism
 from . import symbols
 from .solids import circle, faces, outlines
 from .symbols import Mark
+from .tubes import Tube, tubes
 
 Trace = tuple[str, Any]  # the name of a body and a point in its coordinates
 Traces = Mapping[str, Trace] | Sequence[Trace]
@@ -75,8 +76,8 @@ class Skeleton:
 
     `rods` (times, n, 2, dimension) join the two points of a joint that keeps them apart; `pins`
     (times, n, dimension) are the joints' points and `fixed` (n, dimension) those on the ground.
-    `marks` are springs, rails, wheels and the like. `traces` are the paths (all saved states,
-    dimension) of chosen points.
+    `marks` are springs, rails, wheels and the like, `tubes` beams. `traces` are the paths (all
+    saved states, dimension) of chosen points.
     """
 
     index: np.ndarray
@@ -88,11 +89,12 @@ class Skeleton:
     pins: np.ndarray
     fixed: np.ndarray
     traces: dict[str, np.ndarray]
+    tubes: tuple[Tube, ...] = ()
 
     def span(self) -> tuple[np.ndarray, np.ndarray]:
         """Lowest and highest coordinates of all that is drawn, with a margin."""
         parts = [*(s.points for s in self.strokes if s.shown), self.pins, self.fixed]
-        parts += [*self.traces.values(), *(x.points for x in self.marks)]
+        parts += [*self.traces.values(), *(x.points for x in (*self.marks, *self.tubes))]
         for solid in self.solids:
             corners = solid.corners()
             parts += [solid.at(k, corners) for k in range(len(solid.position))]
@@ -301,6 +303,7 @@ def skeleton(result: Any, index: np.ndarray, traces: Traces = ()) -> Skeleton:
         pins[index],
         fixed,
         paths,
+        tuple(tubes(system, result.q[index], result.v[index], bodies.size)),
     )
 
 
@@ -327,8 +330,9 @@ def _joints(
                 rods.append(np.stack([a, b], axis=1)[:, None])
         if part.type in _HELD:
             fixed += [path[:1] for name, path in ((first, a), (second, b)) if name == "ground"]
-    for frames in system.drawn_through().values():
-        if not frames:
+    beams = {beam.name for beam in system.beams}
+    for flexible, frames in system.drawn_through().items():
+        if not frames or flexible in beams:
             continue
         nodes = [system.bodies.names[i] for i in frames]
         path = np.stack([bodies.path(name, np.zeros(d)) for name in nodes], axis=1)

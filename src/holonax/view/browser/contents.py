@@ -16,6 +16,7 @@ from ...result.result import Result
 from ...system.mechanism import Mechanism
 from ...system.modal import ModalBodySet, amplitudes
 from ..skeleton import Traces, skeleton
+from ..tubes import BENT, curvature, half_axes
 from .parts import body_parts, spatial
 from .sampling import Frames, encoded
 
@@ -99,14 +100,14 @@ def _beams(frames: Frames, size: float) -> list[dict[str, Any]]:
     """Beams through their nodes, coloured by how much they are bent."""
     out = []
     for beam in frames.system.beams:
-        strain = beam_motion(frames.system, beam.name, frames.q, frames.v).strain
-        bent = np.linalg.norm(strain[..., 4:], axis=-1)
+        motion = beam_motion(frames.system, beam.name, frames.q, frames.v)
+        bent = curvature(motion)
         out.append(
             {
                 "name": beam.name,
                 "nodes": list(range(beam.first, beam.first + beam.nodes)),
-                "radius": 0.008 * size,
-                "shows": "curvature [1/m]",
+                "radius": float(np.mean(half_axes(motion.element, size))),
+                "shows": BENT,
                 "values": encoded(bent),
                 "largest": float(np.max(bent, initial=0.0)),
             }
