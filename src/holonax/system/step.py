@@ -101,8 +101,8 @@ class StepSolver(abc.ABC):
     @property
     def price(self) -> float:
         """How many iterations, of the equations evaluated and solved with a factor, take as long as
-        to make a factor."""
-        return 1.0
+        to make a factor; zero where that is not known."""
+        return 0.0
 
     def light(self, factor: PyTree) -> PyTree:
         """What `solve` takes of a factor if it is not `checked`, nor differentiated."""

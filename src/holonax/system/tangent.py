@@ -46,9 +46,10 @@ if TYPE_CHECKING:
 
 # Masses that differ more than this are not trusted to the elimination of each body by itself.
 _LIGHT = 1e-8
-# How long the products of blocks of one entry of a factor take, in iterations by entries: measured
-# on nets of beams, where an iteration is to evaluate the elements and to solve with the factor.
-_PRODUCT = 0.3
+# What a factor costs, in iterations that evaluate the elements and solve with it: the derivatives,
+# and what comes to that for each product of blocks that an entry of the factor takes. Measured on
+# nets of beams.
+_DERIVATIVES, _PRODUCT = 4.0, 0.2
 
 
 class TangentPlan(eqx.Module):
@@ -178,8 +179,8 @@ class MechanismSolver(StepSolver):
     def price(self) -> float:
         solver = self._way.elimination
         if solver is None or not solver.entry_count:
-            return 1.0
-        return 1.0 + _PRODUCT * solver.work / solver.entry_count
+            return 0.0
+        return _DERIVATIVES + _PRODUCT * solver.work / solver.entry_count
 
     def light(self, factor: PyTree) -> PyTree:
         return self._way.light(factor) if isinstance(self._way, Together) else factor
