@@ -31,7 +31,8 @@ class ImplicitStep(Integrator):
 
     **Arguments:** `tolerance` and `max_iterations` of Newton's method; `modified=True` keeps a
     Newton matrix within a step as long as changes shrink well, as is done without it where bodies
-    and joints are eliminated together: beams, nets, bodies on springs.
+    and joints are eliminated together: beams, nets, bodies on springs. The Newmark family keeps
+    that of a net from step to step.
     """
 
     accepts: ClassVar[tuple[str, ...]] = ("ode", "dae", "index3")

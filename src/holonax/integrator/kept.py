@@ -28,10 +28,10 @@ _LENGTH = 0.1
 
 
 class KeptFactor(NamedTuple):
-    """A factor, whether it can be used, the length of the steps it was made for, the steps that it
-    was used in, and the iterations in these."""
+    """The arrays of a factor, whether it can be used, the length of the steps it was made for, the
+    steps that it was used in, and the iterations in these."""
 
-    factor: Any
+    factor: tuple[Array, ...]
     usable: Array
     dt: Array
     steps: Array
@@ -48,8 +48,8 @@ class KeptFactor(NamedTuple):
             return None
         if solver.price < _DEAR:
             return None
-        shapes = jax.eval_shape(prepare)
-        factor = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+        shapes = jax.tree.leaves(jax.eval_shape(prepare))
+        factor = tuple(jnp.zeros(x.shape, x.dtype) for x in shapes)
         zero = jnp.zeros((), int)
         return KeptFactor(factor, jnp.asarray(False), jnp.ones(()), zero, zero)
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # A factor is kept while each change is smaller than the one before by this.
 _SLOW = 0.3
+# Part of the tolerance below which a change by an old factor is none, however slow.
+_NOTHING = 1e-3
 # A bound for the change after a change of one of scaled unknowns, relative to its square.
 _CURVATURE = 10.0
 # How many units in the last place of the configuration its increments can be found to.
@@ -205,7 +207,9 @@ def newton(
             return inner, inner
         return inner, jnp.maximum(inner, changes[-1])
 
-    def solve(x: Array) -> tuple[Array, Any]:
+    def solve(x: Array) -> tuple[Array, Any, Any]:
+        large = jnp.asarray(jnp.finfo(x.dtype).max)  # the change before the first with a factor
+
         def iterate(
             factor: Any,
             matrix: Array | None,
@@ -217,21 +221,23 @@ def newton(
             new = now.x - step
             # scaled unknowns are displacements, whose rounding is that of the configuration
             inner, change = relative(step / columns, new / columns)
-            # by an old factor changes may be that slow long before they are rounding
-            settled = (change < small) & jnp.logical_not(old)
-            settled = jnp.logical_or(settled, inner <= enough) if several else settled
+            settled = jnp.logical_or(change < small, inner <= enough) if several else change < small
             rounding = jnp.logical_and(settled, change > 0.3 * now.change)
             # what the next change would be: the square, times a generous curvature, of this one
             # where unknowns are scaled (this one times that of all but the multipliers where these
             # are linear), else as much smaller as this one is than the one before
             rate = change / now.change
             following = jnp.where(rate < 0.5, change * rate / (1 - rate), change)
-            following = jnp.where(now.iterations > 0, following, change)
+            measured = now.iterations > 0 if kept is None else now.change < large
+            following = jnp.where(measured, following, change)
             if scaling is not None and exact and kept is None:
                 left = inner if plain else change
                 square = jnp.minimum(following, _CURVATURE * change * left)
                 following = jnp.where(now.rate < 0, square, following) if several_times else square
             done = (change <= enough) | (following <= next_enough) | rounding
+            if kept is not None:  # changes by a factor that is far too stiff are small, and slow
+                sure = measured & (rate < _SLOW)
+                done = (done & (sure | jnp.logical_not(old))) | (change <= _NOTHING * enough)
             return _Iterate(new, change, rate, now.iterations + 1, now.factorizations, done)
 
         def unfinished(now: _Iterate, old: Any = False) -> Array:
@@ -251,31 +257,33 @@ def newton(
             now = now._replace(rate=jnp.full_like(now.rate, -1.0))
             return jax.lax.while_loop(good, lambda x: iterate(factor, matrix, x), now)
 
-        large = jnp.asarray(jnp.finfo(x.dtype).max)
         none = jnp.asarray(0)
         start = _Iterate(x, large, jnp.zeros(()), none, none, jnp.asarray(False))
 
         def renewed(state: Any) -> Any:
             """With a new factor; from the start again where the old one has led away from it."""
-            now, _, _ = state
-            near = now.rate < 1
-            at, change = jnp.where(near, now.x, x), jnp.where(near, now.change, large)
-            now = now._replace(x=at, change=change, rate=jnp.full_like(now.rate, -1.0))
+            now, old, _ = state
+            at = jnp.where(old & ~(now.rate < 1), x, now.x)
+            now = now._replace(x=at, change=large, rate=jnp.zeros_like(now.rate))
             now = now._replace(factorizations=now.factorizations + 1)
-            return now, jnp.asarray(False), linear.light(linear.prepare(unravel(at)))
+            return now, jnp.asarray(False), tuple(jax.tree.leaves(light(at)))
 
         def with_kept(state: Any) -> Any:
             """What is done with one factor, a new one unless that which is there does well."""
             # a loop that is done once or not at all: nothing is moved where the factor stays
             state = jax.lax.while_loop(lambda s: ~(s[0].rate < _SLOW), renewed, state)
-            now, old, factor = state
+            now, old, arrays = state
+            factor = structure.unflatten(arrays)
             now = jax.lax.while_loop(good, lambda y: iterate(factor, None, y, old=old), now)
-            return now, old, factor
+            return now, old, arrays
 
         factor = None
         if kept is None:
             end = jax.lax.while_loop(unfinished, body, start)
         else:
+            assert linear is not None
+            light = lambda x: linear.light(linear.prepare(unravel(x)))  # noqa: E731
+            structure = jax.tree.structure(jax.eval_shape(light, x))
             start = start._replace(rate=jnp.where(kept.usable, 0.0, 1.0))
             end, _, factor = jax.lax.while_loop(
                 lambda s: unfinished(s[0], old=s[1]),
