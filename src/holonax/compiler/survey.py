@@ -88,8 +88,9 @@ def _chosen_inside(eqn: Equation, inner: Any) -> list[bool] | None:
     if len(inner.eqns) != 1 or inner.eqns[0].primitive.name != "select_n":
         return None
     places = {v: k for k, v in enumerate(inner.invars)}
-    cases = [places.get(v) for v in inner.eqns[0].invars if not isinstance(v, jax_core.Literal)]
-    if len(cases) != len(inner.eqns[0].invars) or None in cases:
+    given = inner.eqns[0].invars
+    cases = [places[v] for v in given if not isinstance(v, jax_core.Literal) and v in places]
+    if len(cases) != len(given):
         return None
     which = eqn.invars[cases[0]]
     if not isinstance(which, jax_core.Literal):

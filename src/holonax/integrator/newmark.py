@@ -264,13 +264,14 @@ class _NewmarkFamily(ImplicitStep):
             return d / unit, z
 
         ahead, z = y0.a + h * past.slope, y0.z + h * past.z_slope
+        solver: Any = equations.solver
         linear = scaling = None
         if projected and not follows:
             start = moved(ahead)[1] / h, ahead, z
         else:
             start = (moved(ahead)[1] / h if projected else ahead), z
-            if equations.solver is not None:
-                tangent, solver = equations.tangent(solve), equations.solver
+            if solver is not None:
+                tangent = equations.tangent(solve)
                 linear = Linear(prepare, solve, True, tangent, solver.dear, solver.light)
             scaling = scaled(args, unit, reach)
         kept = None if past.kept is None else past.kept.at(h)
@@ -278,7 +279,7 @@ class _NewmarkFamily(ImplicitStep):
             residual, start, args, scaling, linear, y0.q, kept
         )
         if kept is not None:
-            kept = kept.after(h, equations.solver.price, (factor, counts), solved)
+            kept = kept.after(h, solver.price, (factor, counts), solved)
         q, _, w, v, _, a, z = state(x)
         q = system.normalize(q)
         y1 = FullState(q, v, a, z, condition)

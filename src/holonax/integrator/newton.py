@@ -282,7 +282,8 @@ def newton(
             end = jax.lax.while_loop(unfinished, body, start)
         else:
             assert linear is not None
-            light = lambda x: linear.light(linear.prepare(unravel(x)))  # noqa: E731
+            way = linear
+            light = lambda x: way.light(way.prepare(unravel(x)))  # noqa: E731
             structure = jax.tree.structure(jax.eval_shape(light, x))
             start = start._replace(rate=jnp.where(kept.usable, 0.0, 1.0))
             end, _, factor = jax.lax.while_loop(
