@@ -279,6 +279,7 @@ class _NewmarkFamily(ImplicitStep):
             residual, start, args, scaling, linear, y0.q, kept
         )
         if kept is not None:
+            assert solver is not None
             kept = kept.after(h, solver.price, (factor, counts), solved)
         q, _, w, v, _, a, z = state(x)
         q = system.normalize(q)
