@@ -10,10 +10,13 @@ import pytest
 
 import holonax as hx
 from holonax.compiler import native
+from holonax.integrator.kept import KeptFactor
 from holonax.integrator.newmark import _unresolved
+from holonax.integrator.newton import NewtonCounts
 from holonax.integrator.stage import Stage
 from holonax.linalg import BlockLU, eliminate, solve_many
 from holonax.linalg.complex_pairs import Pair, in_pairs
+from holonax.run import driver
 from test_step_solver import LEVELS, context_at
 
 SPACING = 0.1
@@ -63,8 +66,7 @@ def test_many_complex_systems_are_solved_by_pairs_of_real_numbers():
         np.testing.assert_allclose(got[..., k], np.linalg.solve(A[..., k], B[..., k]), atol=1e-12)
 
 
-@cache
-def planar_net(n):
+def planar_net_model(n):
     """The same of bodies in the plane, with bushings along the lines."""
     model = hx.Model(gravity=(0.0, -9.81))
     for i in range(n):
@@ -81,7 +83,13 @@ def planar_net(n):
             if j:
                 ends = f"y{i},{j - 1}", f"y{i},{j}"
                 model.bushing(f"up{i},{j}", *ends, at=(i, j - 0.5), **spring)
-    return model.build()
+    return model
+
+
+@cache
+def planar_net(n):
+    """It, with its start."""
+    return planar_net_model(n).build()
 
 
 @pytest.mark.parametrize(
@@ -187,6 +195,82 @@ def test_a_plane_grid_of_blocks_is_factored_in_vectors(b):
     for way in (native(solved), jax.jit(solved))[: 2 if b == 2 else 1]:
         got = way(plan, diagonal, forward, backward, side)
         np.testing.assert_allclose(got, wanted, atol=1e-13)
+
+
+# -- factors that are kept from step to step -----------------------------------------------------
+
+
+def hard(t, length, speed):
+    """A rope that is slack up to a length, and then as stiff as steel."""
+    return -jnp.where(length > 1.3, 1e7 * (length - 1.3), 0.0)
+
+
+@cache
+def hung_net(solver="auto", rope=False):
+    """A net of bodies that swings about one of its corners, caught by a rope if it has one."""
+    n = 8
+    model = planar_net_model(n)
+    model.revolute("corner", "ground", "x0,0", at=(0.0, 0.0))
+    if rope:
+        ends = (n - 1.0, 1.0), (n - 1.0, 0.0)
+        model.spring_damper("rope", "ground", f"x{n - 1},0", at=ends, actuator=hard)
+    return model.build(solver=solver)
+
+
+STEPS = {"formulation": hx.Index3(), "integrator": hx.GeneralizedAlpha(0.8), "dt": 1e-2}
+
+
+@pytest.mark.parametrize(("rope", "end"), [(False, 1.0), (True, 0.35)], ids=["swinging", "caught"])
+def test_kept_factors_take_the_steps_of_fresh_ones(rope, end):
+    """Through a quarter of a turn; and through the first blows of a rope, each of which makes the
+    matrix another one at once, and rounding larger."""
+    runs = [hx.simulate(*hung_net(x, rope), end, **STEPS) for x in ("auto", "dense")]
+    for run in runs:
+        assert run.success, run.message
+    np.testing.assert_allclose(runs[0].q, runs[1].q, atol=1e-8)
+    made, fresh = (run.stats["factorizations"] for run in runs)
+    assert 2 * made < fresh
+    assert rope or 3 * made < runs[0].stats["steps"]
+
+
+def test_a_run_with_kept_factors_goes_on_from_a_checkpoint_to_the_bit(tmp_path, monkeypatch):
+    system, start = hung_net()
+    whole = hx.simulate(system, start, 0.5, **STEPS)
+
+    class Died(Exception):
+        pass
+
+    def die(progress):
+        if progress.t > 0.2:
+            raise Died
+
+    monkeypatch.setattr(driver, "_REPORT", 0.0)
+    monkeypatch.setattr(driver, "_SECONDS", 1e-9)  # segments of few steps
+    kept = {"checkpoint": tmp_path / "run", "checkpoint_every": 1e-9}
+    with pytest.raises(Died):
+        hx.simulate(system, start, 0.5, progress=die, **kept, **STEPS)
+    found = hx.resume(tmp_path / "run", system=system)
+    np.testing.assert_array_equal(found.q, whole.q)
+    assert found.stats["factorizations"] == whole.stats["factorizations"]
+
+
+def test_a_factor_is_kept_until_steps_take_more_work_than_with_a_new_one():
+    """At a price of 6 iterations: with 2, 3, 4 and 5 of them, a step takes 8, 5.5, 5 and again 5 on
+    average; the next step of 6 is more than that."""
+    number = jnp.asarray
+    kept = KeptFactor((), number(False), number(1.0), number(0), number(0))
+    usable = []
+    for k, iterations in enumerate((2, 3, 4, 5, 6)):
+        counts = NewtonCounts(number(iterations), number(int(k == 0)))
+        kept = kept.after(number(0.1), 6.0, ((), counts), number(True))
+        usable.append(bool(kept.usable))
+    assert usable == [True, True, True, True, False]
+    assert int(kept.steps) == 5 and int(kept.iterations) == 20
+    fresh = kept.after(number(0.1), 6.0, ((), NewtonCounts(number(2), number(1))), number(True))
+    assert bool(fresh.usable) and int(fresh.steps) == 1
+    assert bool(fresh.at(number(0.105)).usable) and not bool(fresh.at(number(0.12)).usable)
+    failed = kept.after(number(0.1), 6.0, ((), NewtonCounts(number(2), number(1))), number(False))
+    assert not bool(failed.usable)
 
 
 # -- long cables ---------------------------------------------------------------------------------

@@ -161,6 +161,10 @@ def _clamp(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
 
 @rule("select_n")
 def _select_n(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
+    if not eqn.invars[0].aval.shape:
+        which = low.a.scalar(args[0])
+        if which.op == "const":  # the other one may be gone: see `Survey`
+            return args[1 + int(which.data)]
     return entrywise(low, eqn, args, lambda which, *cases: low.chosen(which, cases))
 
 

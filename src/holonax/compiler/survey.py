@@ -74,6 +74,30 @@ class Plan(NamedTuple):
     uses: dict[Any, int]
 
 
+def _chosen(which: Any, count: int) -> list[bool]:
+    """What is needed of a choice that is known: itself, and one of so many cases."""
+    return [True, *(k == int(which) for k in range(count))]
+
+
+def _chosen_inside(eqn: Equation, inner: Any) -> list[bool] | None:
+    """The same for a call that is nothing but such a choice, as jnp.where is; None for others.
+
+    What is not chosen may then be changed in place: the memory of a method, of which diffrax keeps
+    the old one where a step is not kept.
+    """
+    if len(inner.eqns) != 1 or inner.eqns[0].primitive.name != "select_n":
+        return None
+    places = {v: k for k, v in enumerate(inner.invars)}
+    given = inner.eqns[0].invars
+    cases = [places[v] for v in given if not isinstance(v, jax_core.Literal) and v in places]
+    if len(cases) != len(given):
+        return None
+    which = eqn.invars[cases[0]]
+    if not isinstance(which, jax_core.Literal):
+        return None
+    return [k in (cases[0], cases[1 + int(which.val)]) for k in range(len(inner.invars))]
+
+
 class Survey:
     """Looks at the jaxprs of one program, each once. `most` is the number of entries up to which an
     array is taken apart, `unrolled` that of operations up to which a loop is written out; `counted`
@@ -127,7 +151,10 @@ class Survey:
     def _inputs_needed(self, eqn: Equation, outs: tuple[bool, ...]) -> list[bool]:
         name = eqn.primitive.name
         if name in CALLS and CALLS[name] in eqn.params:
-            return self.plan(opened(eqn.params[CALLS[name]])[0], outs).inputs
+            inner = opened(eqn.params[CALLS[name]])[0]
+            return _chosen_inside(eqn, inner) or self.plan(inner, outs).inputs
+        if name == "select_n" and isinstance(eqn.invars[0], jax_core.Literal):
+            return _chosen(eqn.invars[0].val, len(eqn.invars) - 1)
         if name == "select_if_vmap":  # nothing is batched here
             return [False, True, False]
         if name == "custom_linear_solve":

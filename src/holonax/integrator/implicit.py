@@ -16,8 +16,9 @@ from .._numbers import count, finite_number
 from ..problem import FullState, StepContext
 from ..system.base import Array
 from .base import Integrator
+from .kept import KeptFactor
 from .known import KnownStart, Solution
-from .newton import Linear, NewtonCounts, Scaling, newton
+from .newton import Linear, NewtonCounts, Scaling, Solved, newton
 from .stage import Stage
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ class ImplicitStep(Integrator):
 
     **Arguments:** `tolerance` and `max_iterations` of Newton's method; `modified=True` keeps a
     Newton matrix within a step as long as changes shrink well, as is done without it where bodies
-    and joints are eliminated together: beams, nets, bodies on springs.
+    and joints are eliminated together: beams, nets, bodies on springs. The Newmark family keeps
+    that of a net from step to step.
     """
 
     accepts: ClassVar[tuple[str, ...]] = ("ode", "dae", "index3")
@@ -70,7 +72,12 @@ class ImplicitStep(Integrator):
         """Whether the multipliers of the step's equations are not determined."""
         return context.formulation.kind != "ode" and context.system.has_redundant_constraints
 
-    def _solve(
+    def _solve(self, *given: Any) -> tuple[Any, Array, NewtonCounts, Array]:
+        """The solution by `_newton`: the unknowns, whether they solve the equations, the counts and
+        the condition number."""
+        return self._newton(*given)[:4]
+
+    def _newton(
         self,
         residual: Any,
         start: PyTree,
@@ -78,12 +85,10 @@ class ImplicitStep(Integrator):
         scaling: Scaling | None = None,
         linear: Linear | None = None,
         q: Array | None = None,
-    ) -> tuple[tuple[Array, Array], Array, NewtonCounts, Array]:
+        kept: KeptFactor | None = None,
+    ) -> Solved:
         """Newton on the unknowns of a step, the algebraic variables being the last of them; the
-        step begins at q.
-
-        Returns them, whether they solve the equations, the counts and the condition number.
-        """
+        step begins at q."""
         tolerance: Any = self.tolerance
         if context.tolerance is not None:  # what is left of the equations is no part of the error
             tolerance = jnp.minimum(tolerance, 1e-2 * context.tolerance.rtol)
@@ -101,11 +106,10 @@ class ImplicitStep(Integrator):
             differentiable=context.differentiable,
             known=context.known,
             size=None if q is None else jnp.max(jnp.abs(jax.lax.stop_gradient(q)), initial=0.0),
+            kept=kept,
         )
 
-    def _solve_stage(
-        self, stage: Stage, start: PyTree
-    ) -> tuple[tuple[Array, Array], Array, NewtonCounts, Array]:
+    def _solve_stage(self, stage: Stage, start: PyTree) -> tuple[Any, Array, NewtonCounts, Array]:
         """Newton on the unknowns of a stage."""
         scaling, linear = stage.scaling, stage.linear
         return self._solve(stage.residual, start, stage.context, scaling, linear, stage.y0.q)

@@ -30,6 +30,7 @@ from ..linalg import derivative
 from ..problem import FullState, StepContext
 from ..system.base import Array
 from .implicit import ImplicitStep
+from .kept import KeptFactor
 from .known import KnownStart, Solution
 from .newton import Linear, NewtonCounts
 from .partitioned import partitioned_newmark_step
@@ -62,13 +63,14 @@ def _unresolved(h: Any, v: Array, a: Array, jerk: Array) -> Array:
 
 class _Memory(NamedTuple):
     """The method's own acceleration w, slopes of it and of the algebraic variables, the step they
-    belong to, and the counts."""
+    belong to, the counts, and the factor that is kept from step to step, if any."""
 
     w: Array
     slope: Array
     z_slope: Array
     dt: Array
     counts: NewtonCounts
+    kept: KeptFactor | None
 
 
 class _Coefficients(NamedTuple):
@@ -124,7 +126,27 @@ class _NewmarkFamily(ImplicitStep):
         jerk = jnp.where(_unresolved(h, y0.v, y0.a, jerk), 0.0, jerk)
         step = jnp.asarray(h, dtype=float)
         w = y0.a + (c.am - c.af) * h * jerk
-        return _Memory(w, jerk, jnp.zeros_like(y0.z), step, NewtonCounts.zero())
+        kept = self._nothing_kept(args, y0, t, step)
+        return _Memory(w, jerk, jnp.zeros_like(y0.z), step, NewtonCounts.zero(), kept)
+
+    def _equations(self, context: StepContext, h: Array) -> tuple[Array, StepEquations]:
+        """How far one of a moves the position, and the linear equations of a step of length h."""
+        c = self._coefficients()
+        reach = c.beta * h * h * (1 - c.af) / (1 - c.am)
+        return reach, StepEquations(context, reach, c.gamma / (c.beta * h), h)
+
+    def _nothing_kept(
+        self, context: StepContext, y: FullState, t: Array, h: Array
+    ) -> KeptFactor | None:
+        """Room for a factor, where one is kept from step to step."""
+        formulation = context.formulation
+        if formulation.projects_position or "Newmark" in formulation.own_steps:
+            return None
+        equations = self._equations(context, h)[1]
+        solver, at = equations.solver, (y.q, y.v, t, y.a, y.z)
+        return KeptFactor.none(
+            context, solver, lambda: solver.light(equations.prepare(at, jnp.zeros_like(y.v)))
+        )
 
     @staticmethod
     def _slope(context: StepContext, t: Array, y: FullState) -> Array:
@@ -204,7 +226,7 @@ class _NewmarkFamily(ImplicitStep):
             d = h * v0 + h * h * ((0.5 - c.beta) * w0 + c.beta * w)
             return w, d, v0 + h * ((1 - c.gamma) * w0 + c.gamma * w)
 
-        reach = c.beta * h * h * (1 - c.af) / (1 - c.am)
+        reach, equations = self._equations(args, h)
         still = moved(jnp.zeros_like(y0.a))[1]
 
         def state(x: PyTree) -> PyTree:
@@ -231,7 +253,6 @@ class _NewmarkFamily(ImplicitStep):
             algebraic = values[2] / formulation.algebraic_scale(args)
             return (*values[:2], algebraic) if len(x) == 3 else (values[1], algebraic)
 
-        equations = StepEquations(args, reach, c.gamma / (c.beta * h), h)
         unit = h if projected else reach
 
         def prepare(x: PyTree) -> Any:
@@ -243,21 +264,28 @@ class _NewmarkFamily(ImplicitStep):
             return d / unit, z
 
         ahead, z = y0.a + h * past.slope, y0.z + h * past.z_slope
+        solver: Any = equations.solver
         linear = scaling = None
         if projected and not follows:
             start = moved(ahead)[1] / h, ahead, z
         else:
             start = (moved(ahead)[1] / h if projected else ahead), z
-            if equations.solver is not None:
-                tangent, dear = equations.tangent(solve), equations.solver.dear
-                linear = Linear(prepare, solve, tangent=tangent, dear=dear)
+            if solver is not None:
+                tangent = equations.tangent(solve)
+                linear = Linear(prepare, solve, True, tangent, solver.dear, solver.light)
             scaling = scaled(args, unit, reach)
-        x, solved, counts, condition = self._solve(residual, start, args, scaling, linear, y0.q)
+        kept = None if past.kept is None else past.kept.at(h)
+        x, solved, counts, condition, factor = self._newton(
+            residual, start, args, scaling, linear, y0.q, kept
+        )
+        if kept is not None:
+            assert solver is not None
+            kept = kept.after(h, solver.price, (factor, counts), solved)
         q, _, w, v, _, a, z = state(x)
         q = system.normalize(q)
         y1 = FullState(q, v, a, z, condition)
         error = self._error(args, y0, y1, w0, w, normal)
-        memory = _Memory(w, (w - w0) / h, (z - y0.z) / h, h, past.counts + counts)
+        memory = _Memory(w, (w - w0) / h, (z - y0.z) / h, h, past.counts + counts, kept)
         return y1, error, {"y0": y0, "y1": y1, "solution": Solution(x, solved)}, memory, solved
 
 

@@ -14,6 +14,7 @@ from jax.flatten_util import ravel_pytree
 from ..linalg import jacobian, lu, lu_solve
 from ..system.base import Array
 from .dependent import DependentFactor
+from .kept import KeptFactor
 from .known import Solution, held, moved_back
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 # A factor is kept while each change is smaller than the one before by this.
 _SLOW = 0.3
+# Part of the tolerance below which a change by an old factor is none, however slow.
+_NOTHING = 1e-3
 # A bound for the change after a change of one of scaled unknowns, relative to its square.
 _CURVATURE = 10.0
 # How many units in the last place of the configuration its increments can be found to.
@@ -68,6 +71,10 @@ class Scaling(NamedTuple):
     condition: bool = False
 
 
+def _all_of_it(factor: Any) -> Any:
+    return factor
+
+
 class Linear(NamedTuple):
     """How Newton's linear equations are solved where their matrix has a structure.
 
@@ -76,7 +83,7 @@ class Linear(NamedTuple):
     of the equations, so that the next factor is worth its price; else, and where a factor is `dear`
     beside an iteration, it is kept as long as changes shrink well. `tangent` is `solve` without its
     checks, a linear function of the value that can be transposed; None where the matrix is not the
-    derivative to the last digit.
+    derivative to the last digit. `light` is what it takes of a factor that is kept.
     """
 
     prepare: Callable[[Any], Any]
@@ -84,6 +91,7 @@ class Linear(NamedTuple):
     exact: bool = True
     tangent: Callable[[Any, Any], Any] | None = None
     dear: bool = False
+    light: Callable[[Any], Any] = _all_of_it
 
 
 class _Iterate(NamedTuple):
@@ -93,6 +101,18 @@ class _Iterate(NamedTuple):
     iterations: Array
     factorizations: Array
     done: Array
+
+
+class Solved(NamedTuple):
+    """What Newton's method found: the unknowns, whether they solve the equations, the work, the
+    condition number of the last matrix (zero unless asked for), and the factor that was used last
+    where one was kept from before."""
+
+    x: Any
+    converged: Array
+    counts: NewtonCounts
+    condition: Array
+    factor: Any = None
 
 
 def newton(
@@ -110,7 +130,8 @@ def newton(
     differentiable: bool = True,
     known: Solution | None = None,
     size: Array | None = None,
-) -> tuple[Any, Array, NewtonCounts, Array]:
+    kept: KeptFactor | None = None,
+) -> Solved:
     """Solve residual(x) = 0 from `start`, pytrees of equal total size.
 
     Stops when the change of every block (leaf) is below `tolerance` relative to one plus its size,
@@ -124,8 +145,8 @@ def newton(
     multipliers, are the smallest that solve them. `auxiliary` says that nobody asks for the last
     block, whose changes then do not count. Scaled unknowns are increments of a configuration: of
     one that is given to be of a `size` they are found to its rounding at most. Of a solution that
-    is `known` only the derivative is found. Returns (x, converged, counts, condition), the
-    condition number of the last matrix being zero unless `scaling` asks for it.
+    is `known` only the derivative is found. Iterations begin with the factor that was `kept` from
+    a step before, if it is usable, and have a new one as soon as changes do not shrink well.
     """
     flat, unravel = ravel_pytree(start)
     sizes = [leaf.size for leaf in jax.tree.leaves(start)]
@@ -135,8 +156,8 @@ def newton(
 
     several = len(sizes) > 1
     exact = linear is None or linear.exact
-    kept = modified or not exact or (linear is not None and linear.dear)
-    most = 4 * max_iterations if kept else max_iterations
+    several_times = modified or not exact or (linear is not None and linear.dear)
+    most = 4 * max_iterations if several_times else max_iterations
     rows, columns = _expanded(scaling, sizes)
     enough, small = (tolerance, 1e-6) if scaling is None else (1e-2 * tolerance, 1e-8)
     next_enough = 0.1 * enough
@@ -163,7 +184,10 @@ def newton(
 
     def correction(factor: Any, matrix: Any, x: Array, value: Array | None) -> Array:
         if linear is not None:
-            return ravel_pytree(linear.solve(factor, residual(unravel(x))))[0]
+            # with a kept factor it is measured how changes shrink, and nothing else is believed
+            solution = linear.solve if kept is None else linear.tangent
+            assert solution is not None
+            return ravel_pytree(solution(factor, residual(unravel(x))))[0]
         change = change_of(factor, matrix, equations(x) if value is None else value)
         if dependent:
             change = change + factor.idle(x / columns)
@@ -183,9 +207,15 @@ def newton(
             return inner, inner
         return inner, jnp.maximum(inner, changes[-1])
 
-    def solve(x: Array) -> tuple[Array, Any]:
+    def solve(x: Array) -> tuple[Array, Any, Any]:
+        large = jnp.asarray(jnp.finfo(x.dtype).max)  # the change before the first with a factor
+
         def iterate(
-            factor: Any, matrix: Array | None, now: _Iterate, value: Array | None = None
+            factor: Any,
+            matrix: Array | None,
+            now: _Iterate,
+            value: Array | None = None,
+            old: Any = False,
         ) -> _Iterate:
             step = correction(factor, matrix, now.x, value)
             new = now.x - step
@@ -198,18 +228,22 @@ def newton(
             # are linear), else as much smaller as this one is than the one before
             rate = change / now.change
             following = jnp.where(rate < 0.5, change * rate / (1 - rate), change)
-            following = jnp.where(now.iterations > 0, following, change)
-            if scaling is not None and exact:
+            measured = now.iterations > 0 if kept is None else now.change < large
+            following = jnp.where(measured, following, change)
+            if scaling is not None and exact and kept is None:
                 left = inner if plain else change
                 square = jnp.minimum(following, _CURVATURE * change * left)
-                following = jnp.where(now.rate < 0, square, following) if kept else square
+                following = jnp.where(now.rate < 0, square, following) if several_times else square
             done = (change <= enough) | (following <= next_enough) | rounding
+            if kept is not None:  # changes by a factor that is far too stiff are small, and slow
+                sure = measured & (rate < _SLOW)
+                done = (done & (sure | jnp.logical_not(old))) | (change <= _NOTHING * enough)
             return _Iterate(new, change, rate, now.iterations + 1, now.factorizations, done)
 
-        def unfinished(now: _Iterate) -> Array:
-            # a change that is not finite will not recover
+        def unfinished(now: _Iterate, old: Any = False) -> Array:
+            # a change that is not finite will not recover, unless by a new factor
             going = jnp.logical_and(~now.done, now.iterations < most)
-            return jnp.logical_and(going, now.change < jnp.inf)
+            return jnp.logical_and(going, (now.change < jnp.inf) | old)
 
         def good(now: _Iterate) -> Array:
             return jnp.logical_and(unfinished(now), now.rate < _SLOW)
@@ -218,18 +252,49 @@ def newton(
             """What is done with one factor: one iteration, or all while they converge well."""
             factor, matrix, value = prepared(now.x)
             now = now._replace(factorizations=now.factorizations + 1)
-            if not kept:
+            if not several_times:
                 return iterate(factor, matrix, now, value)
             now = now._replace(rate=jnp.full_like(now.rate, -1.0))
             return jax.lax.while_loop(good, lambda x: iterate(factor, matrix, x), now)
 
-        large = jnp.asarray(jnp.finfo(x.dtype).max)
         none = jnp.asarray(0)
         start = _Iterate(x, large, jnp.zeros(()), none, none, jnp.asarray(False))
-        end = jax.lax.while_loop(unfinished, body, start)
+
+        def renewed(state: Any) -> Any:
+            """With a new factor; from the start again where the old one has led away from it."""
+            now, old, _ = state
+            at = jnp.where(old & ~(now.rate < 1), x, now.x)
+            now = now._replace(x=at, change=large, rate=jnp.zeros_like(now.rate))
+            now = now._replace(factorizations=now.factorizations + 1)
+            return now, jnp.asarray(False), tuple(jax.tree.leaves(light(at)))
+
+        def with_kept(state: Any) -> Any:
+            """What is done with one factor, a new one unless that which is there does well."""
+            # a loop that is done once or not at all: nothing is moved where the factor stays
+            state = jax.lax.while_loop(lambda s: ~(s[0].rate < _SLOW), renewed, state)
+            now, old, arrays = state
+            factor = structure.unflatten(arrays)
+            now = jax.lax.while_loop(good, lambda y: iterate(factor, None, y, old=old), now)
+            return now, old, arrays
+
+        factor = None
+        if kept is None:
+            end = jax.lax.while_loop(unfinished, body, start)
+        else:
+            assert linear is not None
+            way = linear
+            light = lambda x: way.light(way.prepare(unravel(x)))  # noqa: E731
+            structure = jax.tree.structure(jax.eval_shape(light, x))
+            start = start._replace(rate=jnp.where(kept.usable, 0.0, 1.0))
+            end, _, factor = jax.lax.while_loop(
+                lambda s: unfinished(s[0], old=s[1]),
+                with_kept,
+                (start, kept.usable, kept.factor),
+            )
         # as numbers, which have tangents
         counts = (end.iterations, end.factorizations)
-        return end.x, (end.done.astype(x.dtype), *(n.astype(x.dtype) for n in counts))
+        counts = tuple(n.astype(x.dtype) for n in counts)
+        return end.x, (end.done.astype(x.dtype), *counts), factor
 
     def tangent(x: Array) -> Array:
         """A vector that moves as the solution x does, with the opposite sign."""
@@ -243,21 +308,21 @@ def newton(
 
     if known is not None:
         none = jnp.zeros((), flat.dtype)
-        found = ravel_pytree(known.x)[0], (known.solved.astype(flat.dtype), none, none)
+        found = ravel_pytree(known.x)[0], (known.solved.astype(flat.dtype), none, none), None
     elif differentiable:
         found = held(solve, flat)
     else:
         found = solve(flat)
-    x, (done, *counts) = found
+    x, (done, *counts), factor = found
     if differentiable:
         x = jax.lax.stop_gradient(x)
         x = moved_back(x, tangent(x))
     done, *counts = jax.lax.stop_gradient((done > 0.5, *(n.astype(int) for n in counts)))
     condition = jnp.zeros(())
     if scaling is not None and scaling.condition:
-        factor, matrix, _ = prepared(x)
-        condition = _condition(factor, matrix, sizes)
-    return unravel(x), done, NewtonCounts(*counts), condition
+        of_last, matrix, _ = prepared(x)
+        condition = _condition(of_last, matrix, sizes)
+    return Solved(unravel(x), done, NewtonCounts(*counts), condition, factor)
 
 
 def newton_step(

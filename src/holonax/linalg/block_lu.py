@@ -31,10 +31,14 @@ class BlockLUFactor(Module):
     `lower` (entries, b²) the blocks of L, transposed, and `upper` those of U, all flattened.
     """
 
-    blocks: tuple[Array, Array, Array]
+    blocks: tuple[Array, Array, Array] | None
     pivots: Array
     lower: Array
     upper: Array
+
+    def light(self) -> "BlockLUFactor":
+        """The same without the matrix itself: its solutions have no derivatives."""
+        return BlockLUFactor(None, self.pivots, self.lower, self.upper)
 
 
 class BlockLU(Module):
@@ -133,8 +137,11 @@ class BlockLU(Module):
         the same factor; the elimination itself is never differentiated.
         """
         parts = lax.stop_gradient((factor.pivots, factor.lower, factor.upper))
+        blocks = factor.blocks
+        if blocks is None:
+            return self._solve(*parts, rhs)
         return lax.custom_linear_solve(
-            lambda x: self.product(factor.blocks, x),
+            lambda x: self.product(blocks, x),
             rhs,
             lambda _, r: self._solve(*parts, r),
             lambda _, r: self._solve_transposed(*parts, r),

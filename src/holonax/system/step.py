@@ -98,6 +98,16 @@ class StepSolver(abc.ABC):
         the equations and to solve with it."""
         return False
 
+    @property
+    def price(self) -> float:
+        """How many iterations, of the equations evaluated and solved with a factor, take as long as
+        to make a factor; zero where that is not known."""
+        return 0.0
+
+    def light(self, factor: PyTree) -> PyTree:
+        """What `solve` takes of a factor if it is not `checked`, nor differentiated."""
+        return factor
+
     @abc.abstractmethod
     def slopes(self, at: StepPoint, weights: StepWeights) -> PyTree:
         """The derivatives that the matrix is made of, a pytree: the same for every `reach` and

@@ -269,6 +269,12 @@ class Together:
         matrix = optimization_barrier(tuple(x.astype(kind) for x in (diagonal, forward, backward)))
         return blocks, columns, solver.factor(*matrix), welded
 
+    def light(self, factor: PyTree) -> PyTree:
+        """The factor without the matrix that it was made of, but how increments turn back."""
+        blocks, columns, whole_factor, welded = factor
+        none = dict.fromkeys(Blocks._fields)
+        return Blocks(**{**none, "back": blocks.back}), columns, whole_factor.light(), welded
+
     def solve(
         self, factor: PyTree, motion: Array, constraints: Array, positions: Array | None
     ) -> Any:
