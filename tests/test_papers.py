@@ -7,7 +7,7 @@ import pytest
 
 import holonax as hx
 from holonax import papers
-from holonax.papers import Report, Row, Table, Text
+from holonax.papers import Report, Row, Table, Text, bauchau2009
 from holonax.papers.report import last_digit
 
 
@@ -82,6 +82,17 @@ def test_bauchau_tables(bauchau):
             assert row.ours == pytest.approx(13.95, abs=0.5)
         else:
             assert row.verdict == "matches", (name, row)
+
+
+@pytest.mark.slow
+def test_scaling_keeps_the_condition_of_the_beam_whatever_its_steps_and_masses():
+    """Within a decade over three decades of steps and six of masses, where without it grows by
+    1/h⁴ (Bauchau et al. 2009, Table 1)."""
+    cases = [(h, 1.0) for h in (1e-3, 1e-4, 1e-5, 1e-6)] + [(1e-4, m) for m in (1e-2, 1e2, 1e4)]
+    scaled = [bauchau2009.beam_condition(*case, True) for case in cases]
+    assert max(scaled) < 10 * min(scaled)
+    plain = [bauchau2009.beam_condition(h, 1.0, False) for h in (1e-5, 1e-6)]
+    assert min(plain) > 1e6 * max(scaled) and plain[1] > 1e3 * plain[0]
 
 
 @pytest.mark.slow
