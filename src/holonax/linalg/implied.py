@@ -1,7 +1,8 @@
 """Derivatives of what solves equations: from the equations themselves, not from the way to it.
 
 Of x with F(x, p) = 0 they follow from F_x dx = -F_p dp. So x is found as numbers that do not move,
-and is said to move back as F_x^-1 F does, the matrix being one that does not move.
+and is said to move back as F_x^-1 F does, the matrix being one that does not move. That holds for
+first derivatives.
 """
 
 from __future__ import annotations

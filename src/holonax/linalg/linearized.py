@@ -113,18 +113,17 @@ class Walk:
     def linear_solve(self, eqn: Any, values: list[Value]) -> list[Value]:
         """x = A^-1 b moves by A^-1 (db - dA x), the factor of A being at hand."""
         lengths, jaxprs = eqn.params["const_lengths"], eqn.params["jaxprs"]
-        cuts = np.cumsum([lengths.matvec, lengths.vecmat, lengths.solve, lengths.transpose_solve])
-        of_solve = [x.primal for x in values[cuts[1] : cuts[2]]]
+        matrix = [y.primal for y in values[: sum(lengths)]]
         x = bound(eqn, [y.primal for y in values])
-        given = [*values[: cuts[0]], *map(Value, x)]
+        given = [*values[: lengths.matvec], *map(Value, x)]
         products = self.follow(jaxprs.matvec.jaxpr, jaxprs.matvec.consts, given)
-        places = [[y.tangent for y in ys] for ys in (values[cuts[3] :], products)]
+        places = [[y.tangent for y in ys] for ys in (values[sum(lengths) :], products)]
 
         def tangent(*changes: Array) -> Sequence[Any]:
             each = iter(changes)
             sides, other = ([None if k is None else next(each) for k in ks] for ks in places)
             rest = [_less(*y) for y in zip(sides, other, x, strict=True)]
-            return jax_core.jaxpr_as_fun(jaxprs.solve)(*of_solve, *rest)
+            return bound(eqn, [*matrix, *rest])  # so that this can be differentiated, too
 
         takes = [k for ks in places for k in ks if k is not None]
         return self.added(x, tangent, [bool(takes)] * len(x), takes)
