@@ -7,8 +7,7 @@ import pytest
 
 import holonax as hx
 from holonax.compiler import native
-from holonax.integrator.known import held, moved_back
-from holonax.linalg import cholesky, cholesky_solve, lu, lu_solve
+from holonax.linalg import cholesky, cholesky_solve, held, lu, lu_solve, moved_back
 from holonax.linalg.pulled_back import depends, pulled_back
 
 A = jnp.array([[4.0, 1.0, 0.5], [1.0, 3.0, 0.2], [0.5, 0.2, 5.0]])

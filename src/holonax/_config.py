@@ -11,6 +11,7 @@ of, else in that of HOLONAX_CACHE, else in holonax/jax below the user's cache fo
 HOLONAX_CACHE=off nothing is kept. Programs of our own compiler are kept by `compiler/store.py`.
 """
 
+import atexit
 import gc
 import os
 import warnings
@@ -23,7 +24,7 @@ gc.disable()
 import jax  # noqa: E402
 
 from ._cache import cache_folder, is_private, writable  # noqa: E402
-from ._collecting import collect_again  # noqa: E402
+from ._collecting import collect_again, leave_the_rest  # noqa: E402
 
 _OPTION = "xla_cpu_small_while_loop_byte_threshold"
 _THRESHOLD = 10_000_000
@@ -115,6 +116,7 @@ def configure() -> None:
     """Switch JAX to float64, keep what it compiles, and ask for compiled small loops, run where
     they are called."""
     jax.config.update("jax_enable_x64", True)
+    atexit.register(leave_the_rest)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_after_fork)
     _keep_programs()

@@ -30,7 +30,7 @@ from .operations import (
     kind_of,
     scalar_kind,
 )
-from .rows import RowMaker, parts, widths
+from .rows import RowMaker, parts, pay, widths
 from .survey import CALLS, Survey, opened
 
 if TYPE_CHECKING:
@@ -66,9 +66,14 @@ class Lowering:
         self.libraries = True  # whether routines of other libraries can be called
         self.ahead = 0  # operations up to which the first round of a loop is written before it
 
-    def use_rows(self, jaxpr: jax_core.Jaxpr) -> None:
-        """Compute in rows what has many operations on rows of one length; see `rows.py`."""
-        self.rows.widths = tuple(widths(self.survey.rows(jaxpr), self.survey.weight(jaxpr)))
+    def use_rows(self, jaxpr: jax_core.Jaxpr, once: bool = False) -> bool:
+        """Compute in rows what has many operations on rows of one length, if that pays; see
+        `rows.py`. Returns whether there are such rows."""
+        measured, weight = self.survey.rows(jaxpr), self.survey.weight(jaxpr)
+        found = widths(measured, weight)
+        if pay(found, measured, weight, once):
+            self.rows.widths = tuple(found)
+        return bool(found)
 
     # -- the walk ----------------------------------------------------------------------------
 

@@ -177,7 +177,7 @@ class Native:
                 raise Unsupported("llvmlite is not installed")
             from .program import written  # slow to import; not needed for programs on disk
 
-            text, layout = written(closed)
+            text, layout = written(closed, self._once)
         except Unsupported as reason:
             counts.left_to_xla.append((self.__name__, str(reason)))
             return _by_xla(closed, shape, shapes, key, self._once)

@@ -45,12 +45,13 @@ class Lowered(NamedTuple):
     operations: int
 
 
-def written(closed: jax_core.ClosedJaxpr) -> tuple[str, Layout]:
+def written(closed: jax_core.ClosedJaxpr, once: bool = False) -> tuple[str, Layout]:
     """A closed jaxpr in LLVM's language: a program of wide arrays in loops over them, any other in
-    scalars and rows. Raises `Unsupported` for what is left to XLA."""
+    scalars and rows, fewer of these if it runs `once`. Raises `Unsupported` for what is left to
+    XLA."""
     low = Lowering()
-    low.use_rows(closed.jaxpr)
-    wide = not low.rows.widths and low.survey.is_wide(closed.jaxpr)
+    has_rows = low.use_rows(closed.jaxpr, once)
+    wide = not has_rows and low.survey.is_wide(closed.jaxpr)
     made = lowered(closed, Lowering(in_loops=True) if wide else low)
     sizes = len(made.inputs), len(made.outputs)
     emitter = (

@@ -18,6 +18,8 @@ from .operations import Builder, Node, NotInRows, scalar_kind, width_of
 
 SHORTEST, LONGEST = 8, 32  # numbers of a row
 SHARE = 0.15  # of the operations of a program that have to be on rows of some length
+LONG, LONGER = 100_000, 250_000  # operations between which LLVM works on programs least
+MOST_OF_IT = 0.65  # of the operations of such a program that have to be on rows
 _MOVED = ("f64", "b1")  # kinds that there are rows of
 
 
@@ -133,3 +135,14 @@ def widths(measured: dict[int, int], weight: int) -> list[int]:
             found += [] if any(n % m == 0 for m in found) else [n]
     others = [m for n in found for m in (n + 1, n - 1) if m in measured and m not in found]
     return found + list(dict.fromkeys(others))
+
+
+def pay(found: Sequence[int], measured: dict[int, int], weight: int, once: bool) -> bool:
+    """Whether rows of the lengths `found` save more than they cost.
+
+    LLVM takes twice as long over rows as over single numbers where it works on them least, so what
+    runs `once`, or is long, is in rows only if most of it is, or if it would be too long without.
+    """
+    if weight > LONGER or not (once or weight > LONG):
+        return True
+    return sum(measured[n] for n in found) >= MOST_OF_IT * weight

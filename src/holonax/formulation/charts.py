@@ -22,7 +22,7 @@ from jax import lax
 from jax.core import Tracer
 
 from .._messages import shown
-from ..linalg import jacobian, lu, lu_solve
+from ..linalg import moved_back
 from ..problem import State, StepContext
 from ..problem.chart import Chart, CoordinateWeights
 from ..system.base import Array, System
@@ -103,8 +103,7 @@ class StateSpaceFormulation(OdeFormulation):
         q = _positions(system, chart, system.normalize(q), t, self.tolerance)
         if chart.complement.shape[1] == 0:
             return q, v
-        factor = chart.factor(system.jacobian(q, t))
-        return q, v - chart.solve(factor, system.constraint_rate(q, v, t))
+        return q, chart.velocity(system, t, q, v)
 
 
 @eqx.filter_jit  # a step asks for it in several places: traced once
@@ -114,19 +113,11 @@ def _positions(system: System, chart: Chart, q: Array, t: Array, tolerance: Arra
     if rows == 0:
         return q
     C, none = chart.complement[:, :rows], jnp.zeros(chart.complement.shape[0])
-
-    def residual(eta: Array) -> Array:
-        return system.constraint(system.retract(q, C @ eta), t)
-
-    def solve(_: object, start: Array) -> tuple[Array, Array]:
-        return chart.dependent(system, t, q, none, start, tolerance)
-
-    def tangent_solve(linear: Any, y: Array) -> Array:
-        matrix = jacobian(linear, jnp.zeros_like(y))
-        return lu_solve(lu(chart.matrix(matrix)), chart.mask(y))
-
+    eta, distance = chart.dependent(
+        *lax.stop_gradient((system, t, q)), none, jnp.zeros(rows), tolerance
+    )
     # Derivatives come from the implicit function theorem, not from the iteration.
-    eta, distance = lax.custom_root(residual, jnp.zeros(rows), solve, tangent_solve, has_aux=True)
+    eta = moved_back(eta, chart.newton_step(system, t, q, C @ eta)[0])
     return jnp.where(distance <= tolerance, system.retract(q, C @ eta), jnp.nan)
 
 

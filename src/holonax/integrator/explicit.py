@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ..linalg import moved_back
 from . import tables
 from .base import Integrator
-from .known import moved_back
 from .tables import Tableau
 
 if TYPE_CHECKING:

@@ -10,18 +10,14 @@ and move by the same factored matrix as they were found with.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from ..linalg import derivative
+from ..linalg import derivative, moved_back
 from ..problem import FullState, StepContext
 from ..system.base import Array, ConstraintFactor, System
-
-if TYPE_CHECKING:
-    from jaxtyping import PyTree
 
 
 class Solution(NamedTuple):
@@ -29,24 +25,6 @@ class Solution(NamedTuple):
 
     x: Any
     solved: Array
-
-
-@jax.custom_jvp
-def moved_back(x: Array, change: Array) -> Array:
-    """x, which moves as -change does, whatever the value of that is."""
-    return x
-
-
-@moved_back.defjvp
-def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
-    return primals[0], tangents[0] - tangents[1]
-
-
-def held(function: Callable[..., Any], *at: tuple[Array, Array] | Array) -> PyTree:
-    """function(*at) as numbers that do not move, whatever the function takes from around it."""
-    stop = jax.lax.stop_gradient
-    converted, consts = jax.closure_convert(function, *at)
-    return converted(*stop(at), *stop(tuple(consts)))
 
 
 class KnownStart:

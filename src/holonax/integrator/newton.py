@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from ..linalg import jacobian, lu, lu_solve
+from ..linalg import held, jacobian, lu, lu_solve, moved_back
 from ..system.base import Array
 from .dependent import DependentFactor
 from .kept import KeptFactor
-from .known import Solution, held, moved_back
+from .known import Solution
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree

@@ -12,17 +12,28 @@ multipliers. This is Eq. (20) with (10) and (37) put in, and its derivative is E
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
 
-from ..linalg import jacobian, lu, lu_solve
+from ..linalg import LUFactor, held, jacobian, lu, lu_solve, moved_back
 from ..problem import FullState, StepContext
 from ..problem.chart import Chart
 from ..system.base import Array, System
 from .newton import NewtonCounts
+
+
+class _PartitionedState(NamedTuple):
+    """q, v and a, the directions T in which they move, and the factor of G C."""
+
+    q: Array
+    v: Array
+    a: Array
+    T: Array
+    factor: LUFactor | None
 
 
 class PartitionedStep:
@@ -69,33 +80,52 @@ class PartitionedStep:
             d = d - self.chart.complement @ step
         return self.system.retract(self.y0.q, d)
 
-    def state(self, w: Array, eta: Array) -> tuple[Array, Array, Array, Array]:
-        """(q, v, a, T) for given w and the dependent increments `eta` that belong to it."""
-        system, C, V, t = self.system, self.chart.complement, self.V, self.t1
+    def state(self, w: Array, eta: Array, frozen: bool = False) -> _PartitionedState:
+        """The state for given w and the dependent increments `eta` that belong to it. `frozen`
+        leaves out how the dependent accelerations depend on it, but for T w."""
+        system, chart, t = self.system, self.chart, self.t1
         q = self._position(w, eta)
-        velocity = self.velocity + self.velocity_gain * w
-        if C.shape[1] == 0:
-            return q, V @ velocity, V @ w, V
-        G = system.jacobian(q, t)
-        factor = self.chart.factor(G)
-        T = V - C @ lu_solve(factor, G @ V)
-        moving = system.constraint_rate(q, jnp.zeros_like(self.y0.v), t)
-        v = T @ velocity - C @ lu_solve(factor, moving)
-        own = C @ lu_solve(factor, system.gamma(q, v, t))
-        if self.frozen:  # Fisette and Vaneghem: no derivative of gamma, nor of G^T lam
-            T, own = lax.stop_gradient((T, own))
-        return q, v, T @ w + own, T
+        v, a = self.V @ (self.velocity + self.velocity_gain * w), self.V @ w
+        if chart.complement.shape[1] == 0:
+            return _PartitionedState(q, v, a, self.V, None)
+        # What T and the factor are at this state; derivatives follow from what v and a solve.
+        still = lax.stop_gradient((system, q, t))
+        at, now, then = still
+        G = at.jacobian(now, then)
+        factor = chart.factor(G)
+        T = self.V - chart.complement @ lu_solve(factor, G @ self.V)
+        rate = lambda v: system.constraint_rate(q, v, t)  # noqa: E731
+        v = chart.meeting(factor, v, rate, at.constraint_rate(now, lax.stop_gradient(v), then))
+        second = partial(system.constraint_acceleration, q, v, t)
+        missing = at.constraint_acceleration(now, *lax.stop_gradient((v, t, a)))
+        if frozen:
+            own = lax.stop_gradient(a - T @ w - chart.solve(factor, missing))
+            a = T @ w + own
+        else:
+            a = chart.meeting(factor, a, second, missing)
+        return _PartitionedState(q, v, a, T, factor)
 
-    def reduced(self, w: Array, eta: Array) -> Array:
-        """Psi, the equations of motion of the independent coordinates."""
-        q, v, a, T = self.state(w, eta)
-        return T.T @ (self.system.momentum(q, a) - self.system.force(q, v, self.t1))
+    def reduced(self, w: Array, eta: Array, frozen: bool = False) -> Array:
+        """Psi, the equations of motion of the independent coordinates.
+
+        T^T is at this state. Its change is along C, across which the forces vanish once those of
+        the constraints are taken away: so that is what is differentiated (Eq. 29), unless `frozen`.
+        """
+        system, t = self.system, self.t1
+        q, v, a, T, factor = self.state(w, eta, frozen)
+        missing = system.momentum(q, a) - system.force(q, v, t)
+        if factor is not None and not frozen:
+            along = lax.stop_gradient(self.chart.complement.T @ missing)
+            lam = lu_solve(factor, along, transposed=True)
+            missing = missing - system.constraint_force(q, t, lam)
+        return T.T @ missing
 
     def reduced_matrix(self, w: Array, eta: Array) -> tuple[Array, Array]:
-        """(the derivative of Psi, Psi)."""
+        """(the derivative of Psi, Psi); after Fisette and Vaneghem without those of gamma and of
+        G^T lam."""
 
         def twice(w: Array) -> tuple[Array, Array]:
-            residual = self.reduced(w, eta)
+            residual = self.reduced(w, eta, self.frozen)
             return residual, residual
 
         return jacobian(twice, w, has_aux=True)
@@ -109,8 +139,7 @@ class PartitionedStep:
         w = (self.V.T @ d - self.increment) / self.position_gain
         eta = self.dependent(w, eta)
         q = self._position(w, eta)
-        factor = self.chart.factor(self.system.jacobian(q, self.t1))
-        v = v - self.chart.solve(factor, self.system.constraint_rate(q, v, self.t1))
+        v = self.chart.velocity(self.system, self.t1, q, v)
         return self.V.T @ self.system.accelerations(q, v, self.t1)[0], eta
 
 
@@ -136,29 +165,24 @@ def partitioned_newmark_step(
     equations = PartitionedStep(context, t1, y0, integrator.beta, integrator.gamma)
     w, eta = lax.stop_gradient(equations.first_guess(formulation.predictor))
 
-    def residual(w: Array) -> Array:
-        return equations.reduced(w, equations.dependent(lax.stop_gradient(w), eta))
-
-    def solve(_: object, w: Array) -> tuple[Array, Any]:
+    def solve(w: Array) -> tuple[Array, Any]:
         end = _solve(equations, w, eta, integrator)
         # as numbers, which have tangents
         flags = end.done.astype(w.dtype), end.iterations.astype(w.dtype)
         return end.w, (end.eta, *flags)
 
-    def tangent_solve(linear: Any, y: Array) -> Array:
-        return lu_solve(lu(jacobian(linear, jnp.zeros_like(y))), y)
-
     if w.shape[0]:
-        if context.differentiable:
-            found = lax.custom_root(residual, w, solve, tangent_solve, has_aux=True)
-        else:
-            found = solve(None, w)
+        found = held(solve, w) if context.differentiable else solve(w)
         w, (eta, done, iterations) = found
         done = lax.stop_gradient(done) > 0.5
+        if context.differentiable:
+            eta = held(equations.dependent, w, eta)
+            matrix = held(lambda w: jacobian(partial(equations.reduced, eta=eta), w), w)
+            w = moved_back(w, lu_solve(lu(matrix), equations.reduced(w, eta)))
     else:
         eta = equations.dependent(w, eta)
         done, iterations = jnp.all(jnp.isfinite(eta)), jnp.zeros(())
-    q, v, a, _ = equations.state(w, eta)  # brings `eta` up to the last change of w
+    q, v, a, *_ = equations.state(w, eta)  # brings `eta` up to the last change of w
     y1 = y0._replace(q=context.system.normalize(q), v=v, a=a)
     iterations = lax.stop_gradient(iterations).astype(int)
     factorizations = jnp.minimum(iterations, 1) if integrator.modified else iterations

@@ -9,6 +9,8 @@ from .complex_pairs import in_pairs as in_pairs
 from .elimination import Elimination as Elimination
 from .elimination import eliminate as eliminate
 from .elimination import minimum_degree as minimum_degree
+from .implied import held as held
+from .implied import moved_back as moved_back
 from .jacobian import jacobian as jacobian
 from .linearized import derivative as derivative
 from .linearized import linearized as linearized

@@ -24,8 +24,11 @@ def jacobian(
     n = x.shape[0]
     value, along = linearized(fun, x)
     first = (lambda e: along(e)[0]) if has_aux else along
-    every = jax.vmap if n <= (AT_ONCE_IF_SHORT if short else AT_ONCE) else _one_by_one
-    columns = every(first)(jnp.eye(n, dtype=x.dtype)).T
+    if n == 1:  # of a single column nothing need be batched
+        columns = first(jnp.ones_like(x))[:, None]
+    else:
+        every = jax.vmap if n <= (AT_ONCE_IF_SHORT if short else AT_ONCE) else _one_by_one
+        columns = every(first)(jnp.eye(n, dtype=x.dtype)).T
     return (columns, value[1]) if has_aux else columns
 
 

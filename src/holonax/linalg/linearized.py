@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 from jax.extend import core as jax_core
 
 from .known_tables import are_known, known
 
 if TYPE_CHECKING:
-    import numpy as np
     from jax import Array
     from jaxtyping import PyTree
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 # Calls that are looked into, and what they call what is inside.
 CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"}
 # Of these the derivative has the same structure as the equation, which JAX takes apart.
-_STRUCTURED = {"scan", "while", "cond", "custom_linear_solve"}
+_STRUCTURED = {"scan", "while", "cond"}
 
 Tangent = Callable[..., Sequence[Any]]
 
@@ -108,8 +109,27 @@ class Walk:
             return self.follow(
                 inner.jaxpr if closed else inner, inner.consts if closed else (), values
             )
-        takes = [x.tangent for x in values if x.tangent is not None]
-        return self._added(*self.derived(eqn, primals, active), takes)
+        if name == "custom_linear_solve":
+            return self.linear_solve(eqn, values)
+        return self.added(*self.derived(eqn, primals, active), taken(values))
+
+    def linear_solve(self, eqn: Any, values: list[Value]) -> list[Value]:
+        """x = A^-1 b moves by A^-1 (db - dA x), the factor of A being at hand."""
+        lengths, jaxprs = eqn.params["const_lengths"], eqn.params["jaxprs"]
+        matrix = [y.primal for y in values[: sum(lengths)]]
+        x = bound(eqn, [y.primal for y in values])
+        given = [*values[: lengths.matvec], *map(Value, x)]
+        products = self.follow(jaxprs.matvec.jaxpr, jaxprs.matvec.consts, given)
+        places = [[y.tangent for y in ys] for ys in (values[sum(lengths) :], products)]
+
+        def tangent(*changes: Array) -> Sequence[Any]:
+            each = iter(changes)
+            sides, other = ([None if k is None else next(each) for k in ks] for ks in places)
+            rest = [_less(*y) for y in zip(sides, other, x, strict=True)]
+            return bound(eqn, [*matrix, *rest])  # so that this can be differentiated, too
+
+        takes = [k for ks in places for k in ks if k is not None]
+        return self.added(x, tangent, [bool(takes)] * len(x), takes)
 
     def derived(
         self, eqn: Equation, primals: list[np.ndarray | Array], active: list[bool]
@@ -119,7 +139,7 @@ class Walk:
             return _by_jax(eqn, primals, active)
         return form(eqn, active).applied(primals)
 
-    def _added(
+    def added(
         self, outs: Sequence[Array], function: Tangent, moving: Sequence[bool], takes: list[int]
     ) -> list[Value]:
         if any(moving):
@@ -137,6 +157,18 @@ class Walk:
             for k, y in enumerate(function(*(tangents[i] for i in takes))):
                 tangents[first + k] = y
         return tangents
+
+
+def taken(values: Sequence[Value]) -> list[int]:
+    """The tangents of those that have one."""
+    return [x.tangent for x in values if x.tangent is not None]
+
+
+def _less(x: Array | None, y: Array | None, like: Array) -> Array:
+    """x - y, None standing for zero."""
+    if y is None:
+        return jnp.zeros_like(like) if x is None else x
+    return lax.neg(y) if x is None else lax.sub(x, y)
 
 
 def bound(eqn: Equation, primals: Sequence[Array]) -> Sequence[Array]:

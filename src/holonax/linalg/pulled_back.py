@@ -18,7 +18,7 @@ from jax import lax
 from jax.extend import core as jax_core
 
 from .._jaxprs import scan_sizes
-from .linearized import CALLS, Form, Value, Walk, bound, evaluate, form, has_programs, read
+from .linearized import CALLS, Form, Value, Walk, bound, evaluate, form, has_programs, read, taken
 from .transposes import TRANSPOSES, Back
 
 if TYPE_CHECKING:
@@ -110,6 +110,11 @@ class _BackWalk(Walk):
             if found is not None:
                 return outs, found, [True] * len(outs)
         return _by_form(form(eqn, active), primals)
+
+    def linear_solve(self, eqn: Any, values: list[Value]) -> list[Value]:
+        active = [x.tangent is not None for x in values]
+        derived = _linear_solve(eqn, [x.primal for x in values], active)
+        return self.added(*derived, taken(values))
 
     def back(self, places: Sequence[int | None], given: Sequence[Array | None]) -> list[Any]:
         """The cotangents of the arguments for those of the numbers in `places`."""
@@ -320,4 +325,4 @@ def _cond(eqn: Equation, primals: list[Any], active: list[bool]) -> Derived:
     return outs, back, moving
 
 
-_STRUCTURED = {"custom_linear_solve": _linear_solve, "scan": _scan, "cond": _cond}
+_STRUCTURED = {"scan": _scan, "cond": _cond}

@@ -19,7 +19,9 @@ with the factor at hand, in forward and in reverse mode. So a derivative costs o
 """
 
 from collections.abc import Sequence
+from functools import partial
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
@@ -103,11 +105,16 @@ def lu(A: Array, *, pivot: bool = True) -> LUFactor:
     return LUFactor(A, (packed,), (packed,), 1 / jnp.diagonal(packed), (order,))
 
 
-def lu_solve(factor: LUFactor, b: Array) -> Array:
-    """Solve A x = b with the factor of A, for one right-hand side (n,) or several (n, k)."""
+@partial(jax.jit, static_argnames="transposed")  # the same sizes in many places: traced once
+def lu_solve(factor: LUFactor, b: Array, *, transposed: bool = False) -> Array:
+    """Solve A x = b with the factor of A, for one right-hand side (n,) or several (n, k); Aᵀ x = b
+    if `transposed`."""
     A = factor.matrix
     n = _order(A)
     if n > b.shape[0]:  # of a complex matrix
+        if transposed:  # the real matrix, transposed, is that of the conjugate
+            x = lu_solve(factor, jnp.concatenate([jnp.real(b), -jnp.imag(b)]), transposed=True)
+            return lax.complex(x[: n // 2], -x[n // 2 :])
         x = lu_solve(factor, jnp.concatenate([jnp.real(b), jnp.imag(b)]))
         return lax.complex(x[: n // 2], x[n // 2 :])
     b = b.astype(jnp.result_type(A, b))
@@ -121,10 +128,10 @@ def lu_solve(factor: LUFactor, b: Array) -> Array:
         return method(frozen, b)
 
     return lax.custom_linear_solve(
-        lambda x: _product(A, x),
+        lambda x: _product(A.T if transposed else A, x),
         b,
-        lambda _, b: substitute(b, False),
-        lambda _, b: substitute(b, True),
+        lambda _, b: substitute(b, transposed),
+        lambda _, b: substitute(b, not transposed),
     )
 
 
@@ -298,11 +305,10 @@ def _inner(row: Array, x: Array) -> Array:
 
 
 def _product(A: Array, x: Array) -> Array:
-    """A x. Written out for small n: XLA calls a library for a product, which leaves the loop."""
-    n = A.shape[0]
-    if n > PRODUCT:
+    """A x. As a sum for small n: XLA calls a library for a product, which leaves the loop."""
+    if A.shape[0] > PRODUCT:
         return A @ x
-    return sum((_outer(A[:, j], x[j]) for j in range(1, n)), _outer(A[:, 0], x[0]))
+    return jnp.sum(A.reshape(A.shape + (1,) * (x.ndim - 1)) * x, axis=1)
 
 
 def _prepend(first: Array, rest: Array) -> Array:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ..linalg import LUFactor, lu, lu_solve
+from ..linalg import LUFactor, lu, lu_solve, moved_back
 from ..system.base import Array, System
 
 _MOST_ITERATIONS = 20
@@ -52,9 +53,27 @@ class Chart(NamedTuple):
         """C (G C)^-1 residual."""
         return self.complement @ lu_solve(factor, self.mask(residual))
 
+    def meeting(
+        self, factor: LUFactor, x: Array, residual: Callable[[Array], Array], still: Array
+    ) -> Array:
+        """x with a part along C such that residual(x) = 0, which is linear in x and whose factor
+        is that of G C; `still` is residual(x) as numbers that do not move.
+
+        The derivative follows from that of residual(x), so nobody needs those of G.
+        """
+        x = x - self.solve(factor, still)
+        return moved_back(x, self.solve(factor, residual(x)))
+
     def mask(self, residual: Array) -> Array:
         """The residual, without those of dependent rows."""
         return residual if self.kept is None else self.kept[: residual.shape[0]] * residual
+
+    def velocity(self, system: System, t: Array, q: Array, v: Array) -> Array:
+        """v with its dependent part recomputed."""
+        still = lax.stop_gradient((system, q, v, t))
+        factor = self.factor(still[0].jacobian(still[1], still[3]))
+        rate = lambda v: system.constraint_rate(q, v, t)  # noqa: E731
+        return self.meeting(factor, v, rate, still[0].constraint_rate(*still[1:]))
 
     def measure(self, jacobian: Array) -> Array:
         """sqrt(1 + |H|^2) of the rates H of dependent coordinates for unit independent ones.
@@ -92,10 +111,18 @@ class Chart(NamedTuple):
         self, system: System, t: Array, q: Array, increment: Array
     ) -> tuple[Array, Array]:
         """(step of eta, |g|) at q ⊞ increment, the matrix taken as a constant."""
-        at = system.retract(q, increment)
-        g = system.constraint(at, t)
-        C = self.complement[:, : g.shape[0]]
-        along = jax.vmap(system.increment_rate, (None, 1), 1)(increment, C)
-        product = system.jacobian(at, t)[: g.shape[0]] @ along
-        factor = lu(lax.stop_gradient(self.matrix(product)))
-        return lu_solve(factor, self.mask(g)), jnp.max(jnp.abs(g))
+        return _newton_step(self, system, t, q, increment)
+
+
+@jax.jit  # asked for in several places: traced once
+def _newton_step(
+    chart: Chart, system: System, t: Array, q: Array, increment: Array
+) -> tuple[Array, Array]:
+    at = system.retract(q, increment)
+    g = system.constraint(at, t)
+    C = chart.complement[:, : g.shape[0]]
+    # before anything is computed of them, so that nobody looks for derivatives of the matrix
+    system, at, t, increment = lax.stop_gradient((system, at, t, increment))
+    along = jax.vmap(system.increment_rate, (None, 1), 1)(increment, C)
+    product = system.jacobian(at, t)[: g.shape[0]] @ along
+    return lu_solve(lu(chart.matrix(product)), chart.mask(g)), jnp.max(jnp.abs(g))
