@@ -536,3 +536,24 @@ def test_a_driver_with_a_kink_is_passed_by_an_impulse():
     np.testing.assert_allclose(motion.q[-1], run.q[-1], atol=1e-12)
     np.testing.assert_allclose(motion.v[-1], run.v[-1], atol=1e-10)
     assert motion.v[-1, 2 * 2] == pytest.approx(3.0, abs=1e-9)
+
+
+def test_second_derivatives_are_those_of_explicit_methods_and_refused_of_implicit_ones():
+    system, start = hx.examples.slider_crank()
+    times, given = np.array([0.0, 0.02]), (np.asarray(start.q), np.asarray(start.v))
+
+    def slope(mass, **pair):
+        changed = lambda m: system.with_parameters(m=m)  # noqa: E731
+        run = lambda m: hx.trajectory(  # noqa: E731
+            changed(m), given, times, dt=0.005, adjoint="forward", **pair
+        )
+        return jax.jvp(lambda m: run(m).v[-1, 2], (mass,), (1.0,))[1]
+
+    pair = {"formulation": hx.PostStabilized("both", passes=2), "integrator": hx.RK4()}
+    second = jax.jvp(lambda m: slope(m, **pair), (1.0,), (1.0,))[1]
+    h = 1e-3
+    differences = (slope(1.0 + h, **pair) - slope(1.0 - h, **pair)) / (2 * h)
+    np.testing.assert_allclose(second, differences, rtol=1e-5)  # h²
+    implicit = {"formulation": hx.Index3(), "integrator": hx.GeneralizedAlpha()}
+    with pytest.raises(TypeError, match="second derivatives of a run"):
+        jax.jvp(lambda m: slope(m, **implicit), (1.0,), (1.0,))

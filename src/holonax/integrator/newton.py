@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from ..linalg import held, jacobian, lu, lu_solve, moved_back
+from ..linalg import first_order, held, jacobian, lu, lu_solve, moved_back
 from ..system.base import Array
 from .dependent import DependentFactor
 from .kept import KeptFactor
@@ -316,7 +316,7 @@ def newton(
     x, (done, *counts), factor = found
     if differentiable:
         x = jax.lax.stop_gradient(x)
-        x = moved_back(x, tangent(x))
+        x = moved_back(x, first_order(tangent(x)))
     done, *counts = jax.lax.stop_gradient((done > 0.5, *(n.astype(int) for n in counts)))
     condition = jnp.zeros(())
     if scaling is not None and scaling.condition:

@@ -9,6 +9,7 @@ from .complex_pairs import in_pairs as in_pairs
 from .elimination import Elimination as Elimination
 from .elimination import eliminate as eliminate
 from .elimination import minimum_degree as minimum_degree
+from .implied import first_order as first_order
 from .implied import held as held
 from .implied import moved_back as moved_back
 from .jacobian import jacobian as jacobian
