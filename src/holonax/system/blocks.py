@@ -8,17 +8,23 @@ into a dense matrix instead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jax.lax import optimization_barrier
+from jax.lax import custom_linear_solve, optimization_barrier, stop_gradient
 
 from .._modules import Module
-from ..linalg import BlockCholesky, cholesky, cholesky_solve, minimum_degree
+from ..linalg import (
+    BlockCholesky,
+    cholesky,
+    cholesky_solve,
+    cholesky_substitute,
+    minimum_degree,
+)
 from ..linalg.limits import JOINT_ROWS
 from .array_types import Force, Multipliers, PerRow, Velocity
 from .base import Array, ConstraintFactor, Rows
@@ -73,7 +79,13 @@ class DenseSchur(Module):
 
     def solve(self, factor: Any, rhs: Array) -> Array:
         """Solution as (size, joints), zero in padded rows."""
-        x = cholesky_solve(factor, take(rhs.ravel(), self.rows))
+        return self._wide(cholesky_solve(factor, take(rhs.ravel(), self.rows)))
+
+    def substitute(self, factor: Any, rhs: Array) -> Array:
+        """The same where it is not differentiated."""
+        return self._wide(cholesky_substitute(factor, take(rhs.ravel(), self.rows)))
+
+    def _wide(self, x: Array) -> Array:
         wide = Scatter.plan(self.rows, self.size * self.joints)(x)
         return wide.reshape(self.size, self.joints)
 
@@ -241,6 +253,8 @@ class BlockConstraintFactor(ConstraintFactor):
             scale = proximal_scale(jnp.stack([diagonal[r, r] for r in range(plan.size)]))
             self._scale = plan.unpadded(self._groups, scale)
             diagonal = diagonal + PROXIMAL * scale * unit
+        if not redundant:
+            diagonal, off = stop_gradient((diagonal, off))
         self._factor = plan.solver.factor(diagonal, off)
 
     def weigh(self, force: Force) -> Velocity:
@@ -256,18 +270,27 @@ class BlockConstraintFactor(ConstraintFactor):
         lam = self.multipliers(self.apply(free) - gamma)
         return free - self.spread(lam), lam
 
-    def _schur_solve(self, residual: Array) -> Array:
+    def _product(self, lam: Multipliers) -> PerRow:
+        """(G W G^T + shift) lam."""
+        found = self.apply(self.spread(lam))
+        return found if is_zero(self._shift) else found + self._shift * lam
+
+    def _by_joints(self, solve: Callable[[Any, Array], Array], residual: Array) -> Array:
+        """The solution of the planned solver for rows of residuals."""
         plan = self._plan
         wide = plan.padded(self._groups, self._bodies.split(residual, self._rows))
-        return plan.unpadded(self._groups, plan.solver.solve(self._factor, wide))
+        return plan.unpadded(self._groups, solve(self._factor, wide))
 
     def multipliers(self, residual: PerRow) -> Multipliers:
         if not self._groups:
             return residual
+        solver = self._plan.solver
         if self._redundant:
-            product = lambda x: self.apply(self.spread(x)) + self._shift * x  # noqa: E731
-            return dependent_multipliers(residual, product, self._schur_solve, self._scale)
-        return self._schur_solve(residual)
+            solve = lambda r: self._by_joints(solver.solve, r)  # noqa: E731
+            return dependent_multipliers(residual, self._product, solve, self._scale)
+        # What is differentiated is the product, joint by joint: less than the blocks of S.
+        substitute = lambda _, r: self._by_joints(solver.substitute, r)  # noqa: E731
+        return custom_linear_solve(self._product, residual, substitute, symmetric=True)
 
     def spread(self, lam: Multipliers) -> Velocity:
         total = self._bodies.apply_transpose(self._blocks, lam, self._rows)
