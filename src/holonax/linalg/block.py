@@ -18,7 +18,6 @@ from jax import Array, lax
 
 from .._modules import Module
 from .elimination import eliminate
-from .incidence import Incidence
 from .indexing import at, between, check_edges, column, each, put_column, put_row, row, table
 from .small import ldl_entries, ldl_entries_solve
 
@@ -45,7 +44,7 @@ class BlockCholesky(Module):
     """
 
     order: Array
-    incidence: Incidence
+    edges: Array
     pointer: Array
     row: Array
     source: Array
@@ -76,7 +75,7 @@ class BlockCholesky(Module):
         e = eliminate(n, edges)
         return BlockCholesky(
             order=table(e.order),
-            incidence=Incidence.plan(n, edges),
+            edges=table(edges.ravel())[:-1].reshape(-1, 2),
             pointer=table(e.pointer),
             row=table(e.order[e.row]),
             source=table(e.source),
@@ -134,12 +133,10 @@ class BlockCholesky(Module):
         """S x for blocks as in `factor` and x of shape (b, n)."""
         lower = jnp.tril(jnp.ones((self.size, self.size), bool))[:, :, None]
         diagonal = jnp.where(lower, diagonal, jnp.swapaxes(diagonal, 0, 1))
-        first, second = self.incidence.across(x)
-        return self.incidence.added(
-            jnp.sum(diagonal * x, axis=1),
-            jnp.sum(off_diagonal * second, axis=1),
-            jnp.sum(off_diagonal * first[:, None], axis=0),
-        )
+        i, j = self.edges.T
+        y = jnp.sum(diagonal * x, axis=1)
+        y = y.at[:, i].add(jnp.sum(off_diagonal * x[:, j], axis=1))
+        return y.at[:, j].add(jnp.sum(off_diagonal * x[:, None, i], axis=0))
 
     def _factor(self, diagonal: Array, off_diagonal: Array) -> tuple[Array, Array]:
         b = self.size

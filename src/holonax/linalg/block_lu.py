@@ -21,7 +21,6 @@ from jax import Array, lax
 from .._modules import Module
 from .elimination import eliminate
 from .entries import lu_entries, lu_entries_solve, lu_entries_solve_transposed
-from .incidence import Incidence
 from .indexing import at, between, check_edges, each, put_row, row, table
 
 
@@ -45,7 +44,7 @@ class BlockLU(Module):
     """
 
     order: Array
-    incidence: Incidence
+    edges: Array
     pointer: Array
     row: Array
     source: Array
@@ -85,7 +84,7 @@ class BlockLU(Module):
         source = np.where(e.source < 0, fill, e.source + len(edges) * e.flipped)
         return BlockLU(
             order=table(e.order),
-            incidence=Incidence.plan(n, edges),
+            edges=table(edges.ravel())[:-1].reshape(-1, 2),
             pointer=table(e.pointer),
             row=table(e.order[e.row]),
             source=table(source),
@@ -144,12 +143,10 @@ class BlockLU(Module):
     def product(self, blocks: tuple[Array, Array, Array], x: Array) -> Array:
         """A x for blocks as in `factor` and x of shape (b, n)."""
         diagonal, forward, backward = blocks
-        first, second = self.incidence.across(x)
-        return self.incidence.added(
-            jnp.sum(diagonal * x, axis=1),
-            jnp.sum(forward * second, axis=1),
-            jnp.sum(backward * first, axis=1),
-        )
+        i, j = self.edges.T
+        y = jnp.sum(diagonal * x, axis=1)
+        y = y.at[:, i].add(jnp.sum(forward * x[:, j], axis=1))
+        return y.at[:, j].add(jnp.sum(backward * x[:, i], axis=1))
 
     def _factor(self, diagonal: Array, forward: Array, backward: Array) -> tuple[Array, ...]:
         b = self.size

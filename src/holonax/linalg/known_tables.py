@@ -72,7 +72,7 @@ def gathered_back(
     if from_where is None or not size:
         return None
     own = eqn.invars[0].aval.shape
-    table = inverse(from_where.ravel(), int(np.prod(own)))
+    table = _inverse(from_where.ravel(), int(np.prod(own)))
     if table is None:
         return None
 
@@ -107,7 +107,7 @@ def _places(eqn: Equation, indices: np.ndarray) -> np.ndarray | None:
     return taken.transpose(order)
 
 
-def inverse(from_where: np.ndarray, size: int) -> np.ndarray | None:
+def _inverse(from_where: np.ndarray, size: int) -> np.ndarray | None:
     """For each of `size` numbers, where it has gone: rows of equal length, filled up with the
     number of results."""
     counts = np.bincount(from_where, minlength=size)

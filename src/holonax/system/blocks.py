@@ -21,7 +21,6 @@ from .._modules import Module
 from ..linalg import (
     BlockCholesky,
     cholesky,
-    cholesky_solve,
     cholesky_substitute,
     minimum_degree,
 )
@@ -77,15 +76,9 @@ class DenseSchur(Module):
         m = len(self.rows)
         return cholesky(optimization_barrier(take(flat, self.entries).reshape(m, m)))
 
-    def solve(self, factor: Any, rhs: Array) -> Array:
-        """Solution as (size, joints), zero in padded rows."""
-        return self._wide(cholesky_solve(factor, take(rhs.ravel(), self.rows)))
-
     def substitute(self, factor: Any, rhs: Array) -> Array:
-        """The same where it is not differentiated."""
-        return self._wide(cholesky_substitute(factor, take(rhs.ravel(), self.rows)))
-
-    def _wide(self, x: Array) -> Array:
+        """Solution as (size, joints), zero in padded rows; not for derivatives."""
+        x = cholesky_substitute(factor, take(rhs.ravel(), self.rows))
         wide = Scatter.plan(self.rows, self.size * self.joints)(x)
         return wide.reshape(self.size, self.joints)
 
@@ -253,9 +246,7 @@ class BlockConstraintFactor(ConstraintFactor):
             scale = proximal_scale(jnp.stack([diagonal[r, r] for r in range(plan.size)]))
             self._scale = plan.unpadded(self._groups, scale)
             diagonal = diagonal + PROXIMAL * scale * unit
-        if not redundant:
-            diagonal, off = stop_gradient((diagonal, off))
-        self._factor = plan.solver.factor(diagonal, off)
+        self._factor = plan.solver.factor(*stop_gradient((diagonal, off)))
 
     def weigh(self, force: Force) -> Velocity:
         return self._weights.apply(self._bodies, force)
@@ -275,22 +266,27 @@ class BlockConstraintFactor(ConstraintFactor):
         found = self.apply(self.spread(lam))
         return found if is_zero(self._shift) else found + self._shift * lam
 
-    def _by_joints(self, solve: Callable[[Any, Array], Array], residual: Array) -> Array:
-        """The solution of the planned solver for rows of residuals."""
+    def _solve(self, product: Callable[[Multipliers], PerRow], residual: PerRow) -> Multipliers:
+        """The solution by the factor of S, whose `product` with multipliers is given.
+
+        What is differentiated is that product, joint by joint: less than the blocks of S.
+        """
         plan = self._plan
-        wide = plan.padded(self._groups, self._bodies.split(residual, self._rows))
-        return plan.unpadded(self._groups, solve(self._factor, wide))
+
+        def substitute(_: Any, residual: PerRow) -> Multipliers:
+            wide = plan.padded(self._groups, self._bodies.split(residual, self._rows))
+            return plan.unpadded(self._groups, plan.solver.substitute(self._factor, wide))
+
+        return custom_linear_solve(product, residual, substitute, symmetric=True)
 
     def multipliers(self, residual: PerRow) -> Multipliers:
         if not self._groups:
             return residual
-        solver = self._plan.solver
         if self._redundant:
-            solve = lambda r: self._by_joints(solver.solve, r)  # noqa: E731
+            regular = lambda x: self._product(x) + PROXIMAL * self._scale * x  # noqa: E731
+            solve = lambda r: self._solve(regular, r)  # noqa: E731
             return dependent_multipliers(residual, self._product, solve, self._scale)
-        # What is differentiated is the product, joint by joint: less than the blocks of S.
-        substitute = lambda _, r: self._by_joints(solver.substitute, r)  # noqa: E731
-        return custom_linear_solve(self._product, residual, substitute, symmetric=True)
+        return self._solve(self._product, residual)
 
     def spread(self, lam: Multipliers) -> Velocity:
         total = self._bodies.apply_transpose(self._blocks, lam, self._rows)
