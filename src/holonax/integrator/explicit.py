@@ -125,11 +125,11 @@ class RungeKutta(Integrator):
             k = rate(nodes[i], change, None if known is None else known[i])
             return ks.at[i].set(k, mode="clip"), k  # never outside
 
-        if chained and (args.keeps or known is not None):  # less to follow back
+        if chained and (args.keeps or args.differentiable):  # less to follow, ahead and back
             ks = rates = lax.scan(following, jnp.zeros_like(start), (nodes, before, known))[1]
         else:
             begin = jnp.zeros((stages, *start.shape), start.dtype)
-            if chained and args.differentiable is False:
+            if chained:
                 # the first row is read before it is written, with a weight of zero
                 begin = _unset(begin.shape, begin.dtype).at[0].set(0.0)
             ks, rates = self._loop(stage, begin, stages, args.keeps)

@@ -20,6 +20,7 @@ from .small import CholeskyFactor as CholeskyFactor
 from .small import LUFactor as LUFactor
 from .small import cholesky as cholesky
 from .small import cholesky_solve as cholesky_solve
+from .small import cholesky_substitute as cholesky_substitute
 from .small import lu as lu
 from .small import lu_solve as lu_solve
 from .small import solve as solve

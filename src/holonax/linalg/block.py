@@ -117,13 +117,17 @@ class BlockCholesky(Module):
         The derivative of the solution, in forward and in reverse mode, is
         dx = S⁻¹ (dr - dS x)  with the same factor; the elimination itself is never differentiated.
         """
-        frozen = lax.stop_gradient((factor.pivots, factor.multipliers))
         return lax.custom_linear_solve(
             lambda x: self.product(factor.diagonal, factor.off_diagonal, x),
             rhs,
-            lambda _, r: _solved(self, *frozen, r),
+            lambda _, r: self.substitute(factor, r),
             symmetric=True,
         )
+
+    def substitute(self, factor: BlockFactor, rhs: Array) -> Array:
+        """The solution for `rhs` where it is not differentiated."""
+        frozen = lax.stop_gradient((factor.pivots, factor.multipliers))
+        return _solved(self, *frozen, rhs)
 
     def product(self, diagonal: Array, off_diagonal: Array, x: Array) -> Array:
         """S x for blocks as in `factor` and x of shape (b, n)."""

@@ -65,22 +65,25 @@ def cholesky(S: Array) -> CholeskyFactor:
 def cholesky_solve(factor: CholeskyFactor, b: Array) -> Array:
     """Solve S x = b with the factor of S, for one right-hand side (n,) or several (n, k)."""
     S = factor.matrix
-    n = _order(S)
-    parts = lax.stop_gradient(factor.parts)
-
-    def substitute(_, b: Array) -> Array:
-        if n <= ENTRIES:
-            return jnp.stack(ldl_entries_solve(parts, [b[i] for i in range(n)]))
-        if n <= COLUMNS:
-            return _ldl_columns_solve(parts, b)
-        return _lapack_cholesky_solve(parts[0], b)
 
     # The derivative, too, reads the lower triangle only.
     def product(x: Array) -> Array:
         lower = jnp.tril(S)
         return _product(lower + jnp.tril(lower, -1).T, x)
 
-    return lax.custom_linear_solve(product, b, substitute, symmetric=True)
+    return lax.custom_linear_solve(
+        product, b, lambda _, b: cholesky_substitute(factor, b), symmetric=True
+    )
+
+
+def cholesky_substitute(factor: CholeskyFactor, b: Array) -> Array:
+    """The solution of `cholesky_solve` where it is not differentiated."""
+    n, parts = _order(factor.matrix), lax.stop_gradient(factor.parts)
+    if n <= ENTRIES:
+        return jnp.stack(ldl_entries_solve(parts, [b[i] for i in range(n)]))
+    if n <= COLUMNS:
+        return _ldl_columns_solve(parts, b)
+    return _lapack_cholesky_solve(parts[0], b)
 
 
 def lu(A: Array, *, pivot: bool = True) -> LUFactor:

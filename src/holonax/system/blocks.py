@@ -8,17 +8,22 @@ into a dense matrix instead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jax.lax import optimization_barrier
+from jax.lax import custom_linear_solve, optimization_barrier, stop_gradient
 
 from .._modules import Module
-from ..linalg import BlockCholesky, cholesky, cholesky_solve, minimum_degree
+from ..linalg import (
+    BlockCholesky,
+    cholesky,
+    cholesky_substitute,
+    minimum_degree,
+)
 from ..linalg.limits import JOINT_ROWS
 from .array_types import Force, Multipliers, PerRow, Velocity
 from .base import Array, ConstraintFactor, Rows
@@ -71,9 +76,9 @@ class DenseSchur(Module):
         m = len(self.rows)
         return cholesky(optimization_barrier(take(flat, self.entries).reshape(m, m)))
 
-    def solve(self, factor: Any, rhs: Array) -> Array:
-        """Solution as (size, joints), zero in padded rows."""
-        x = cholesky_solve(factor, take(rhs.ravel(), self.rows))
+    def substitute(self, factor: Any, rhs: Array) -> Array:
+        """Solution as (size, joints), zero in padded rows; not for derivatives."""
+        x = cholesky_substitute(factor, take(rhs.ravel(), self.rows))
         wide = Scatter.plan(self.rows, self.size * self.joints)(x)
         return wide.reshape(self.size, self.joints)
 
@@ -241,7 +246,7 @@ class BlockConstraintFactor(ConstraintFactor):
             scale = proximal_scale(jnp.stack([diagonal[r, r] for r in range(plan.size)]))
             self._scale = plan.unpadded(self._groups, scale)
             diagonal = diagonal + PROXIMAL * scale * unit
-        self._factor = plan.solver.factor(diagonal, off)
+        self._factor = plan.solver.factor(*stop_gradient((diagonal, off)))
 
     def weigh(self, force: Force) -> Velocity:
         return self._weights.apply(self._bodies, force)
@@ -256,18 +261,32 @@ class BlockConstraintFactor(ConstraintFactor):
         lam = self.multipliers(self.apply(free) - gamma)
         return free - self.spread(lam), lam
 
-    def _schur_solve(self, residual: Array) -> Array:
+    def _product(self, lam: Multipliers) -> PerRow:
+        """(G W G^T + shift) lam."""
+        found = self.apply(self.spread(lam))
+        return found if is_zero(self._shift) else found + self._shift * lam
+
+    def _solve(self, product: Callable[[Multipliers], PerRow], residual: PerRow) -> Multipliers:
+        """The solution by the factor of S, whose `product` with multipliers is given.
+
+        What is differentiated is that product, joint by joint: less than the blocks of S.
+        """
         plan = self._plan
-        wide = plan.padded(self._groups, self._bodies.split(residual, self._rows))
-        return plan.unpadded(self._groups, plan.solver.solve(self._factor, wide))
+
+        def substitute(_: Any, residual: PerRow) -> Multipliers:
+            wide = plan.padded(self._groups, self._bodies.split(residual, self._rows))
+            return plan.unpadded(self._groups, plan.solver.substitute(self._factor, wide))
+
+        return custom_linear_solve(product, residual, substitute, symmetric=True)
 
     def multipliers(self, residual: PerRow) -> Multipliers:
         if not self._groups:
             return residual
         if self._redundant:
-            product = lambda x: self.apply(self.spread(x)) + self._shift * x  # noqa: E731
-            return dependent_multipliers(residual, product, self._schur_solve, self._scale)
-        return self._schur_solve(residual)
+            regular = lambda x: self._product(x) + PROXIMAL * self._scale * x  # noqa: E731
+            solve = lambda r: self._solve(regular, r)  # noqa: E731
+            return dependent_multipliers(residual, self._product, solve, self._scale)
+        return self._solve(self._product, residual)
 
     def spread(self, lam: Multipliers) -> Velocity:
         total = self._bodies.apply_transpose(self._blocks, lam, self._rows)
