@@ -179,6 +179,7 @@ def test_with_a_body_that_has_modes_it_is_linear_in_the_others(level):
     assert made[1] < 2.05 * made[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coupled", [False, True], ids=["chain", "loop with springs"])
 @pytest.mark.parametrize("metric", ["mass", "unit"])
 def test_with_modes_accelerations_by_blocks_are_those_of_dense_matrices(metric, coupled):
