@@ -17,7 +17,9 @@ class StripEmitter(LoopEmitter):
         self._local: dict[Buffer, Local] = {}  # buffers with room for a strip, of the present group
         self._length = 0  # entries of a strip of this group
         self._part: StripPart | None = None  # of this group that is written now
-        self._fetched: set[tuple[Buffer, int | Node]] = set()  # what it has fetched for the next strip
+        self._fetched: set[tuple[Buffer, int | Node]] = (
+            set()
+        )  # what it has fetched for the next strip
         super().__init__(main, buffers, inputs, outputs)
 
     def _head(self, buffers: list[Buffer], inputs: int, outputs: int) -> None:
