@@ -33,6 +33,7 @@ from .problems import (
     Rods,
     SliderCrank,
     SpatialSliderCrank,
+    StiffChain,
     chain,
     net,
     tree,
@@ -41,11 +42,14 @@ from .problems import (
 Options = dict[str, Any]
 
 GENERALIZED_ALPHA = f"generalized-alpha index 3, rho={RHO}"
+ON_INDEX_3 = {"RadauIIA(3), index 3": hx.RadauIIA(3), "BDF(2), index 3": hx.BDF(2)}
 PROJECTED_RK4 = "RK4 + projection (both, 2 passes)"
 
 
 def method(name: str) -> Options:
     """The formulation and integrator of the comparisons per step."""
+    if name in ON_INDEX_3:
+        return {"formulation": hx.Index3(), "integrator": ON_INDEX_3[name]}
     if name == GENERALIZED_ALPHA:
         return {"formulation": hx.Index3(), "integrator": hx.GeneralizedAlpha(RHO)}
     return {"formulation": hx.PostStabilized("both", passes=2), "integrator": hx.RK4()}
@@ -84,6 +88,27 @@ def build_rods(rods: Rods) -> tuple[Any, Any]:
     for k, (a, b, point) in enumerate(rods.joints):
         model.spherical(f"ball{k}", named(a), named(b), at=point)
     return model.build()
+
+
+def build_stiff_chain(n: int) -> tuple[Any, Any]:
+    """Planar rods on hinges with torsion springs."""
+    p = StiffChain
+    model = hx.Model(gravity=(0, -p.gravity))
+    previous: Any = "ground"
+    for i in range(n):
+        at = (i * p.length, 0.0)
+        centre = (at[0] + 0.5 * p.length, 0.0)
+        rod = model.planar_body(f"rod{i}", p.mass, p.inertia, position=centre)
+        model.revolute(f"hinge{i}", previous, rod, at=at)
+        spring = {"stiffness": p.stiffness, "damping": p.damping}
+        model.torsion_spring(f"spring{i}", previous, rod, **spring)
+        previous = rod
+    return model.build()
+
+
+def stiff_chain_places(result: hx.Result) -> np.ndarray:
+    """Where the first rods are at the end of the run."""
+    return np.stack([result[f"rod{i}"].position[-1] for i in range(StiffChain.watched)])
 
 
 def beam_section() -> hx.Section:
@@ -209,13 +234,30 @@ def andrews_cartesian(recorder: Recorder) -> None:
 
 def spatial_slider_crank(recorder: Recorder) -> None:
     """Three bodies in space, one loop."""
-    per_step(
-        recorder,
-        PROJECTED_RK4,
-        hx.examples.spatial_slider_crank,
-        SpatialSliderCrank.steps,
-        lambda result: SpatialSliderCrank.error(result["slider"].position[-1, 0]),
-    )
+    for name in (GENERALIZED_ALPHA, PROJECTED_RK4):
+        per_step(
+            recorder,
+            name,
+            hx.examples.spatial_slider_crank,
+            SpatialSliderCrank.steps,
+            lambda result: SpatialSliderCrank.error(result["slider"].position[-1, 0]),
+        )
+
+
+def other_implicit_methods(recorder: Recorder, n: int) -> None:
+    """Steps of other methods on the same equations, counted in those of generalized-alpha."""
+    mechanism = chain(n)
+    system, start = build_rods(mechanism)
+    seconds = {}
+    for name in (GENERALIZED_ALPHA, *ON_INDEX_3):
+        options = {"dt": STEP, **method(name)}
+        run(system, start, STEP, **options)
+        simulate = lambda options=options: run(system, start, mechanism.t_end, **options)  # noqa: E731
+        seconds[name], result = recorder.best(simulate)
+        ratio = seconds[name] / seconds[GENERALIZED_ALPHA]
+        note = newton_iterations(result, mechanism.steps)
+        if name in ON_INDEX_3:
+            recorder.row(name, "times_alpha", ratio, note=note)
 
 
 def four_bars(recorder: Recorder, n: int) -> None:
@@ -398,6 +440,21 @@ def call(recorder: Recorder) -> None:
             recorder.row(f"{name}, {kind}", "call_ms", 1e3 * spent, note="simulate, one step")
 
 
+def stiff_chain_accuracy(recorder: Recorder, n: int) -> None:
+    """The first rods of the chain with torsion springs."""
+    accuracy(
+        recorder,
+        lambda: build_stiff_chain(n),
+        StiffChain.t_end,
+        lambda result: StiffChain.error(n, stiff_chain_places(result)),
+        (1e-2, 5e-3, 2e-3, 1e-3),
+        explicit={"VariableBDF, GGL": IMPLICIT["VariableBDF, GGL"]},
+        fixed={"generalized-alpha, index 3": (hx.Index3(), hx.GeneralizedAlpha(RHO))},
+        implicit={},
+        tolerances=(1e-2, 1e-3, 1e-4, 1e-5, 1e-6),
+    )
+
+
 # -- the first answer ----------------------------------------------------------------------------
 
 
@@ -426,6 +483,7 @@ WORKS: dict[str, Callable[[Recorder], None]] = {
     "andrews accuracy": andrews_accuracy,
     "n-four-bar N=40": lambda r: four_bars(r, 40),
     "n-four-bar N=400": lambda r: four_bars(r, 400),
+    "chain N=1000/other-implicit-methods": lambda r: other_implicit_methods(r, 1000),
     "net 20x20": lambda r: rods(r, net(20), GENERALIZED_ALPHA),
     "tree 500": lambda r: rods(r, tree(500), GENERALIZED_ALPHA),
     "beam N=16": lambda r: beam(r, 16),
@@ -448,7 +506,9 @@ for _name in MECHANISMS:
     WORKS[f"first-answer/pairs-{_name}"] = lambda r, name=_name: fresh.pairs(
         r, name, len(hx.methods())
     )
-for _n in (10, 100, 1000, 10000):
+for _n in (10, 100, 1000):
+    WORKS[f"stiff-chain N={_n} accuracy"] = lambda r, n=_n: stiff_chain_accuracy(r, n)
+for _n in (10, 100, 1000, 10000, 100_000):
     for _part, _name in (("generalized-alpha", GENERALIZED_ALPHA), ("RK4", PROJECTED_RK4)):
         WORKS[f"chain N={_n}/{_part}"] = lambda r, n=_n, name=_name: rods(
             r, chain(n), name, memory=True

@@ -238,6 +238,27 @@ def chain(n: int) -> Rods:
     return Rods(f"chain N={n}", centres, np.zeros(n), joints, t_end=1.0 if n < 1000 else 0.1)
 
 
+class StiffChain:
+    """`n` planar rods of 1 m and 1 kg in a row, hanging level from the first, on hinges with stiff
+    damped torsion springs: a beam, as rigid bodies have it.
+
+    The error is the largest distance [m] of one of the first rods' centres, which are those that
+    bend, from where it should be after `t_end`.
+    """
+
+    length, mass, gravity = 1.0, 1.0, 9.81
+    inertia = mass * length**2 / 12
+    watched = 10  # rods
+    stiffness, damping = 1e5, 1e3  # N m/rad, N m s/rad
+    t_end = 0.5
+
+    @staticmethod
+    def error(n: int, centres: np.ndarray) -> float:
+        """Of (watched, 2) centres at the end."""
+        wrong = np.asarray(centres) - reference(f"stiff-chain N={n}")
+        return float(np.max(np.linalg.norm(wrong, axis=1)))
+
+
 def net(n: int) -> Rods:
     """Rods between the nodes of an n x n grid that hangs from the nodes of one side.
 

@@ -2,9 +2,9 @@
 
 The slider-crank in its one degree of freedom by extrapolation (Gragg, Bulirsch, Stoer) in extended
 precision; the chain as a planar chain in its angles by DOP853; the row of four-bars and the spatial
-slider-crank in their one degree of freedom, the gyroscope in its angles. Nets, tree and beams, for
-which no reduced form is at hand, by holonax with a method other than the measured one and half the
-step: that peers agree with it is seen in their errors.
+slider-crank in their one degree of freedom, the gyroscope in its angles. Nets, trees, beams and
+stiff chains, for which no reduced form is at hand, by holonax with a method other than the measured
+one and half the step or less: that peers agree with it is seen in their errors.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ def _compute(name: str) -> Any:
     number = int(size.partition("=")[2] or size.partition("x")[0])
     if kind == "chain":
         return chain_end(number, 1.0 if number < 1000 else 0.1)
+    if kind == "stiff-chain":
+        return stiff_chain_centres(number)
     if kind == "n-four-bar":
         return four_bar_angle(number)
     if kind == "beam-net":
@@ -237,6 +239,19 @@ def rods_end(kind: str, size: int) -> np.ndarray:
         save="end",
     )
     return far_end(rods, result)
+
+
+def stiff_chain_centres(n: int) -> np.ndarray:
+    """Of the first rods, by Radau IIA on index 3 at a quarter of a millisecond."""
+    import holonax as hx
+
+    from .ours import build_stiff_chain, stiff_chain_places
+    from .problems import StiffChain
+
+    system, start = build_stiff_chain(n)
+    pair = {"formulation": hx.Index3(), "integrator": hx.RadauIIA()}
+    result = hx.simulate(system, start, StiffChain.t_end, dt=2.5e-4, save="end", **pair)
+    return stiff_chain_places(result)
 
 
 def beam_tip() -> np.ndarray:

@@ -30,6 +30,7 @@ ERRORS = {
     "chain N=10 accuracy": (1e-6,),
     "chain N=100 accuracy": (1e-6,),
     "chain N=1000 accuracy": (1e-6,),
+    **{f"stiff-chain N={n} accuracy": (1e-6,) for n in (10, 100, 1000)},
 }
 
 
@@ -90,12 +91,14 @@ def jobs() -> list[Job]:
 
     add("slider-crank", holonax=40, exudyn=20, by_hand=10)
     add("andrews cartesian", holonax=40, exudyn=20)
-    add("spatial slider-crank", holonax=60)
-    for n, ours, exudyn in ((10, 30, 20), (100, 40, 30), (1000, 60, 60), (10000, 150, 0)):
+    add("spatial slider-crank", holonax=60, exudyn=20)
+    sizes = ((10, 30, 20), (100, 40, 30), (1000, 60, 60), (10000, 150, 0), (100_000, 300, 0))
+    for n, ours, exudyn in sizes:
         add(f"chain N={n}/generalized-alpha", holonax=ours)
         add(f"chain N={n}/RK4", holonax=ours)
         if exudyn:
             add(f"chain N={n}", exudyn=exudyn, by_hand=20)
+    add("chain N=1000/other-implicit-methods", holonax=120)
     add("n-four-bar N=40", holonax=30, exudyn=20)
     add("n-four-bar N=400", holonax=60, exudyn=30)
     add("net 20x20", holonax=90, exudyn=60)
@@ -112,6 +115,8 @@ def jobs() -> list[Job]:
         work = f"chain N={n} accuracy"
         add(work, holonax=ours, exudyn=peers, pinocchio=peers, drake=peers)
         add(work, simbody=peers, mujoco=peers)
+    for n in (10, 100, 1000):
+        add(f"stiff-chain N={n} accuracy", holonax=90, exudyn=60)
     for part in ("slider-crank", "four-bar", "chain-10"):
         for kind in ("generalized-alpha", "RK4"):
             add(f"gradients/{part}-{kind}", holonax=900)
@@ -217,13 +222,28 @@ def targets() -> list[Target]:
         out.append(Target(f"cold compile [s], {work}", work, "compile_s", "value", 15, alpha))
     text = f"growth in time from N=100 to 1000 of a cable, {alpha}"
     out.append(Target(text, "cable N=1000", "growth_per_decade", "value", 12, f"time, {alpha}"))
-    for kind in ("time", "memory"):
+    for kind, bound in (("time", 11), ("memory", 12)):
         for variant in (alpha, rk4):
-            for n in (100, 1000, 10000):
+            for n in (100, 1000, 10000, 100_000):
                 text = f"growth in {kind} from N={n // 10} to {n}, {variant}"
                 name = f"{kind}, {variant}"
                 work = f"chain N={n}"
-                out.append(Target(text, work, "growth_per_decade", "value", 12, name))
+                out.append(Target(text, work, "growth_per_decade", "value", bound, name))
+    for variant, bound in (("RadauIIA(3)", 6), ("BDF(2)", 1.5)):
+        text = f"chain N=1000, {variant} on Index3, steps of {alpha} that one takes"
+        out.append(Target(text, "chain N=1000", "times_alpha", "value", bound, variant))
+    for n in (10, 100, 1000):
+        text = f"stiff chain N={n} to 1e-6, GGL + VariableBDF, against Exudyn"
+        work, bdf = f"stiff-chain N={n} accuracy", "VariableBDF"
+        out.append(faster(text, work, "s_to_error_1e-6", 3, variant=bdf))
+    radau, name = "RadauIIA, GGL", "slider-crank accuracy"
+    text = "slider-crank to 1e-6, GGL + RadauIIA"
+    out.append(Target(f"{text} [s]", name, "s_to_error_1e-6", "value", 5e-3, radau))
+    out.append(
+        faster(f"{text}, against SUNDIALS", name, "s_to_error_1e-6", 1, "SUNDIALS", variant=radau)
+    )
+    text = f"spatial slider-crank, {alpha}, against Exudyn"
+    out.append(faster(text, "spatial slider-crank", "us_per_step", 10, variant=alpha))
     for variant in (alpha, rk4):
         name = f"chain N=1000, {variant}"
         text = f"cold compile [s], {name}"
@@ -233,6 +253,7 @@ def targets() -> list[Target]:
         ("slider-crank", alpha, 0.36),
         ("andrews cartesian", alpha, 2.5),
         ("spatial slider-crank", rk4, 4.0),
+        ("spatial slider-crank", alpha, 6.0),
         ("chain N=10", rk4, 8.0),
         ("chain N=10", alpha, 8.0),
     ):

@@ -243,3 +243,18 @@ def test_the_fastest_rates_of_a_large_system_are_those_of_its_matrix():
     found = fastest_rates(system, 0.0, q, v)
     every = np.linalg.eigvals(linearised(system, 0.0, q, v))
     assert np.max(np.abs(found)) == pytest.approx(np.max(np.abs(every)), rel=1e-2)
+
+
+@pytest.mark.parametrize("rtol", [1e-5, 1e-6])
+def test_the_rounding_of_positions_is_no_failure_of_a_stiff_chain(rtol):
+    """Bodies far from the origin on stiff hinges begin with steps of a microsecond: all that an
+    iteration leaves is the rounding of positions, whose forces cancel."""
+    model, previous = hx.Model(gravity=(0.0, -9.81)), "ground"
+    for i in range(10):
+        rod = model.planar_body(f"rod{i}", 1.0, 1 / 12, position=(i + 0.5, 0.0))
+        model.revolute(f"hinge{i}", previous, rod, at=(float(i), 0.0))
+        model.torsion_spring(f"spring{i}", previous, rod, stiffness=1e5, damping=1e3)
+        previous = rod
+    options = {"formulation": hx.GGL(), "integrator": hx.VariableBDF()}
+    result = model.simulate(0.05, rtol=rtol, save="end", **options)
+    assert result.success and result.stats["rejected"] < result.stats["steps"] / 4

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import holonax as hx
 from holonax.compiler import machine, strips
@@ -182,3 +183,40 @@ def test_newton_does_not_look_for_digits_that_a_far_place_has_not() -> None:
         assert result.success
         iterations.append(result.stats["newton_iterations"])
     assert iterations[1] <= iterations[0]
+
+
+def _pulled(x: Any, force: Any) -> Any:
+    """What forces on the links of a chain do to it, by Jacobians with known zeros and ones."""
+    one, none = jnp.ones_like(x[0]), jnp.zeros_like(x[0])
+    jacobian = jnp.stack([one, none, jnp.sin(x[0]), none, -one, jnp.cos(x[1])])
+    jacobian = lax.optimization_barrier(jacobian).reshape(2, 3, -1)
+    bodies = jnp.zeros((3, x.shape[1] + 1)).at[:, 1:].add(jnp.sum(jacobian * force, axis=0))
+    return bodies[:, 1:] - bodies[:, :-1] + jnp.cumsum(force[0])[-1]
+
+
+def test_what_is_one_known_number_for_all_bodies_is_not_computed_with() -> None:
+    rng = np.random.default_rng(1)
+    x, force = rng.standard_normal((2, 5000)), rng.standard_normal((2, 1, 5000))
+    (found,), made, _ = _compiled(_pulled, x, force)
+    np.testing.assert_allclose(found, jax.jit(_pulled)(x, force), rtol=1e-12, atol=1e-11)
+    stored = [
+        node
+        for strips_ in _groups(made.main)
+        for loop in strips_.block.code
+        for block in blocks_in(loop)
+        for node in block.code
+        if node.op == "store" and node.args[1].op == "const"
+    ]
+    assert not stored
+
+
+def test_a_row_is_written_from_wherever_in_strips() -> None:
+    def rows(x: Any, place: Any) -> Any:
+        table = jnp.zeros((3, x.size)).at[1].set(0.5 * x)
+        y = jnp.sin(x) + jnp.pad(x[1:], (0, 1))
+        return lax.dynamic_update_slice(table, (y * y)[None], (place, 0))
+
+    x = np.random.default_rng(2).standard_normal(4000)
+    for place in range(3):
+        (found,), _, _ = _compiled(rows, x, np.array(place))
+        np.testing.assert_allclose(found, rows(x, place), rtol=1e-14, atol=1e-15)

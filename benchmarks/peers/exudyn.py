@@ -7,6 +7,7 @@ joints. For small errors Newton's tolerance has to be tightened.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import warnings
 from collections.abc import Callable
@@ -34,6 +35,7 @@ from exudyn.itemInterface import (
     SphericalJoint,
     SpringDamper,
     Torque,
+    TorsionalSpringDamper,
 )
 from exudyn.utilities import RigidBodyInertia
 
@@ -52,6 +54,8 @@ from ..problems import (
     Gyroscope,
     Rods,
     SliderCrank,
+    SpatialSliderCrank,
+    StiffChain,
     chain,
     net,
     tree,
@@ -412,6 +416,112 @@ def chain_accuracy(recorder: Recorder, n: int) -> None:
     )
 
 
+def stiff_chain_model(n: int) -> Model:
+    """Planar rods on hinges with torsion springs."""
+    p = StiffChain
+    container = exu.SystemContainer()
+    system = container.AddSystem()
+    half, rods = 0.5 * p.length, []
+    end = marker(system, system.AddObject(ObjectGround()), 0, 0)
+    for i in range(n):
+        rods.append(planar_body(system, p.mass, p.inertia, (i * p.length + half, 0.0, 0.0)))
+        pair = [end, marker(system, rods[-1], -half, 0)]
+        system.AddObject(RevoluteJoint2D(markerNumbers=pair))
+        spring = {"stiffness": p.stiffness, "damping": p.damping}
+        system.AddObject(TorsionalSpringDamper(markerNumbers=pair, **spring))
+        weight = system.AddMarker(MarkerBodyMass(bodyNumber=rods[-1]))
+        system.AddLoad(Gravity(markerNumber=weight, loadVector=[0.0, -p.gravity, 0.0]))
+        end = marker(system, rods[-1], half, 0)
+    system.Assemble()
+    return Model(container, system, rods)
+
+
+def stiff_chain_accuracy(recorder: Recorder, n: int) -> None:
+    """Sparse, with modified and full Newton; dense too where it is small."""
+    centre = lambda model, i: model.system.GetObjectOutputBody(  # noqa: E731
+        model.parts[i], OUTPUT.Position, localPosition=[0, 0, 0]
+    )
+    first = range(StiffChain.watched)
+    linear = ("EigenSparse", "EigenDense") if n <= 10 else ("EigenSparse",)
+    for solver, modified in itertools.product(linear, (True, False)):
+        method = Method(linear=solver, modified=modified)
+        recorder.curve(
+            str(method),
+            "dt",
+            (1e-2, 5e-3, 2e-3, 1e-3, 5e-4, 2.5e-4),
+            lambda h, model, m=method: solve(model, m, h, StiffChain.t_end),
+            lambda model: StiffChain.error(n, np.stack([centre(model, i)[:2] for i in first])),
+            prepare=lambda h: stiff_chain_model(n),
+        )
+
+
+def spatial_slider_crank_model() -> Model:
+    """Haug's spatial slider-crank: a hinge about x, a ball, a cardan joint, a guide along x."""
+    container = exu.SystemContainer()
+    system = container.AddSystem()
+    ground = system.CreateGround()
+    shaft, pin, end = np.array([[0.0, 0.1, 0.12], [0.0, 0.1, 0.2], [0.2, 0.0, 0.0]])
+    along = (end - pin) / 0.3
+    arm = np.cross([1.0, 0.0, 0.0], along)
+    arm /= np.linalg.norm(arm)
+    axes = np.column_stack([along, arm, np.cross(along, arm)])
+    # the velocities that go with the crank's 6 rad/s
+    spin = np.array([6.0, 0.0, 0.0])
+    at_pin = np.cross(spin, pin - shaft)
+    sliding = np.array([at_pin @ along / along[0], 0.0, 0.0])
+    turning = np.cross(along, sliding - at_pin) / 0.3
+    # the cardan joint keeps the rod's arm square to x, which turns it about itself
+    turning += along * (np.cross(turning, arm)[0] / -np.cross(along, arm)[0])
+    bodies = []
+    for mass, inertia, place, rotation, velocity, omega in (
+        (0.12, (1e-4, 1e-5, 1e-4), shaft, np.eye(3), np.zeros(3), spin),
+        (0.5, (4e-4, 4e-3, 4e-3), (pin + end) / 2, axes, (at_pin + sliding) / 2, turning),
+        (2.0, (1e-4, 1e-4, 1e-4), end, np.eye(3), sliding, np.zeros(3)),
+    ):
+        bodies.append(
+            system.CreateRigidBody(
+                inertia=RigidBodyInertia(mass=mass, inertiaTensor=np.diag(inertia)),
+                nodeType=exu.NodeType.RotationRotationVector,
+                referencePosition=list(place),
+                referenceRotationMatrix=rotation,
+                initialVelocity=list(velocity),
+                initialAngularVelocity=list(omega),
+                gravity=[0, 0, -9.81],
+            )
+        )
+    crank, rod, slider = bodies
+    cross = np.column_stack([arm, [1.0, 0.0, 0.0], np.cross(arm, [1.0, 0.0, 0.0])])
+    joint = functools.partial(system.CreateGenericJoint, useGlobalFrame=True)
+    joint(bodyNumbers=[ground, crank], position=list(shaft), constrainedAxes=[1, 1, 1, 0, 1, 1])
+    system.CreateSphericalJoint(bodyNumbers=[crank, rod], position=list(pin))
+    joint(
+        bodyNumbers=[rod, slider],
+        position=list(end),
+        rotationMatrixAxes=cross,
+        constrainedAxes=[1, 1, 1, 0, 0, 1],
+    )
+    joint(bodyNumbers=[ground, slider], position=list(end), constrainedAxes=[0, 1, 1, 1, 1, 1])
+    system.Assemble()
+    return Model(container, system, bodies)
+
+
+def spatial_slider_crank(recorder: Recorder) -> None:
+    """Dense, with modified and full Newton."""
+    for modified in (True, False):
+        measure(
+            recorder,
+            spatial_slider_crank_model,
+            Method(modified=modified),
+            STEP,
+            SpatialSliderCrank.t_end,
+            lambda model: SpatialSliderCrank.error(
+                model.system.GetObjectOutputBody(
+                    model.parts[-1], OUTPUT.Position, localPosition=[0, 0, 0]
+                )[0]
+            ),
+        )
+
+
 def four_bars_model(n: int) -> Model:
     """2 n + 1 planar rods and 3 n + 1 revolute joints."""
     p = FourBars
@@ -598,6 +708,7 @@ WORKS: dict[str, Callable[[Recorder], None]] = {
     "andrews cartesian": andrews_cartesian,
     "slider-crank accuracy": slider_crank_accuracy,
     "andrews accuracy": andrews_accuracy,
+    "spatial slider-crank": spatial_slider_crank,
     "n-four-bar N=40": lambda r: four_bars(r, 40),
     "n-four-bar N=400": lambda r: four_bars(r, 400),
     "net 20x20": lambda r: per_step_rods(r, net(20)),
@@ -612,6 +723,7 @@ WORKS: dict[str, Callable[[Recorder], None]] = {
 for _n in (10, 100, 1000):
     WORKS[f"chain N={_n}"] = lambda r, n=_n: per_step_rods(r, chain(n))
     WORKS[f"chain N={_n} accuracy"] = lambda r, n=_n: chain_accuracy(r, n)
+    WORKS[f"stiff-chain N={_n} accuracy"] = lambda r, n=_n: stiff_chain_accuracy(r, n)
 
 
 if __name__ == "__main__":

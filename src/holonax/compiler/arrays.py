@@ -242,10 +242,7 @@ class Arrays:
         if isinstance(x, Delayed):
             if x.stored is None:
                 out = Stored(self.new_buffer(x.kind, x.size), x.shape)
-                if x.is_zero:
-                    self.b.zero(out.buffer)
-                else:
-                    self.fill(out, x)
+                self._begin_large(out, x)
                 x.stored = out
             return x.stored
         flat = x.ravel().tolist()
@@ -297,6 +294,15 @@ class Arrays:
             self.b.zero(buffer)
             self.write(buffer, nodes, but=zero)
 
+    def _begin_large(self, target: Stored, x: Delayed) -> None:
+        """All that is in a new buffer."""
+        if x.value is not None and self.b.is_unset(x.value):
+            return
+        if x.is_zero:
+            self.b.zero(target.buffer)
+        else:
+            self.fill(target, x)
+
     def fill(self, target: Stored, x: Delayed) -> None:
         """Compute a delayed array into memory."""
 
@@ -339,10 +345,8 @@ class Arrays:
         buffer = self.new_buffer(kind, x.size)
         if isinstance(x, np.ndarray):
             self._begin(buffer, x.ravel().tolist())
-        elif isinstance(x, Delayed) and x.is_zero:
-            self.b.zero(buffer)
-        elif isinstance(x, Delayed) and x.stored is None:
-            self.fill(Stored(buffer, x.shape), x)
+        elif isinstance(x, Delayed) and (x.stored is None or x.is_zero):
+            self._begin_large(Stored(buffer, x.shape), x)
         else:
             self.b.copy(buffer, self.stored(x).buffer)
         return buffer

@@ -37,15 +37,17 @@ class _Entries:
         self.reads: set[Buffer] = set()
         self.writes: set[Buffer] = set()
         self.gathers: set[Buffer] = set()  # in these it has totals
-        self.is_simple = loop.apart = self._look()
+        self._elsewhere: set[Buffer] = set()  # written from a place on that is not known
+        loop.apart = self._look()
+        self.is_simple = loop.apart and not self._elsewhere
 
     def _look(self) -> bool:
-        even = even_places(self.loop)
+        even, used = even_places(self.loop), {x for y in self.loop.body.code for x in y.args}
         gathered = totals(self.loop)
         own = {x for total in gathered for x in (total.load, total.store)}
         self.gathers = {x.buffer for x in gathered}
         for node in self.loop.body.code:
-            if node in own:
+            if node in own or (node.op == "load" and node not in used):
                 continue
             if node.op == "load":
                 at = even.get(node.args[0])
@@ -53,13 +55,17 @@ class _Entries:
                 self.reads.add(node.data)
             elif node.op == "store":
                 at = even.get(node.args[0])
-                if at is None or not at[0] or _Place(node.data, *at) in self.stores:
+                if at is None and node.data not in self.writes and _moves_on(self.loop, node):
+                    self._elsewhere.add(node.data)
+                elif at is None or not at[0] or _Place(node.data, *at) in self.stores:
                     return False
-                self.stores[_Place(node.data, *at)] = node.args[1]
+                else:
+                    self.stores[_Place(node.data, *at)] = node.args[1]
                 self.writes.add(node.data)
             elif node.op in _WITH_MEMORY or node.op in _WITH_BLOCKS or "*" in node.kind:
                 return False
         apart = not self.reads & self.writes
+        apart = apart and not self._elsewhere & {x.buffer for x in self.stores}
         self.reads |= self.gathers
         self.writes |= self.gathers
         return apart
@@ -142,6 +148,23 @@ def _even(node: Node, even: dict[Node, tuple[int, int]]) -> tuple[int, int] | No
     if node.op == "sub":
         return a - c, b - d
     return (a * d, b * d) if not c else (c * b, d * b) if not a else None
+
+
+def _moves_on(loop: For, store: Node) -> bool:
+    """Whether a loop writes entries one after the other, from wherever: a row of a matrix."""
+    at, code = store.args[0], loop.body.code
+    if at.op != "add" or loop.index not in at.args:
+        return False
+    (from_,) = [x for x in at.args if x is not loop.index] or [loop.index]
+    written = {x.data for x in code if x.op == "store"}
+    return not _differs(from_, loop.index, set(code), written)
+
+
+def _differs(node: Node, index: Node, inside: set[Node], written: set[Buffer]) -> bool:
+    """Whether a number may differ from round to round of a loop."""
+    if node is index or (node.op == "load" and node.data in written):
+        return True
+    return node in inside and any(_differs(x, index, inside, written) for x in node.args)
 
 
 def fuse(block: Block) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import ctypes
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -167,6 +167,14 @@ def blocks_in(node: Node) -> list[Block]:
     if node.op == "strips":
         return [node.data.block]
     return [node.data.body] if node.op == "for" else []
+
+
+def everything_in(node: Node) -> Iterator[Node]:
+    """A node, and all inside of it."""
+    yield node
+    for block in blocks_in(node):
+        for inner in block.code:
+            yield from everything_in(inner)
 
 
 def touched(node: Node) -> tuple[set[Buffer], set[Buffer]]:
@@ -417,6 +425,14 @@ class Builder:
             if found is not None:
                 return found
         return self._shared(op, kind, *args)
+
+    def again(self, node: Node, args: Sequence[Node]) -> Node:
+        """An operation on scalars as it was made, on others."""
+        if node.op == "select":
+            return self.select(*args)
+        if node.op == "convert":
+            return self.convert(args[0], node.kind)
+        return self.apply(node.op, args[0].kind if node.op in _COMPARE else node.kind, *args)
 
     def compare(self, op: str, kind: str, a: Node, b: Node) -> Node:
         """A truth value; `kind` is that of the operands."""

@@ -14,6 +14,7 @@ from . import algebra, machine, moving, primitives, survey  # noqa: F401  rules 
 from .arrays import SMALL, Stored
 from .executable import Layout
 from .fusion import fuse
+from .known_parts import use_known
 from .lanes import LaneEmitter
 from .llvm import Emitter
 from .lowering import MOST
@@ -154,6 +155,7 @@ def lowered(closed: jax_core.ClosedJaxpr, low: Lowering, built_in: Sequence[Plai
     _write_early(low.b.main, last)
     if low.a.in_loops:
         fuse(low.b.main)
+        use_known(low.b.main)
     _mark(low.b.main, low.a.buffers)
     return Lowered(low.b.main, low.a.buffers, tuple(inputs), tuple(outputs), low.b.count)
 

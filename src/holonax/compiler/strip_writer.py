@@ -17,7 +17,9 @@ class StripEmitter(LoopEmitter):
         self._local: dict[Buffer, Local] = {}  # buffers with room for a strip, of the present group
         self._length = 0  # entries of a strip of this group
         self._part: StripPart | None = None  # of this group that is written now
-        self._fetched: set[tuple[Buffer, int]] = set()  # what it has fetched for the next strip
+        self._fetched: set[tuple[Buffer, int | Node]] = (
+            set()
+        )  # what it has fetched for the next strip
         super().__init__(main, buffers, inputs, outputs)
 
     def _head(self, buffers: list[Buffer], inputs: int, outputs: int) -> None:
@@ -152,11 +154,12 @@ class StripEmitter(LoopEmitter):
         for the processor to guess it."""
         assert self._part is not None
         place = self._part.places.get(index)
-        line = buffer, 0 if place is None else place[1] // self.lanes
-        if place is None or line in self._fetched:
+        line = buffer, index if place is None else place[1] // self.lanes
+        if line in self._fetched:
             return
         self._fetched.add(line)
         writes = any(x.buffer is buffer and x.writes for x in self._part.accesses)
+        writes = writes or buffer in self._part.writes
         kind = stored_type(buffer.kind)
         there = self._value(f"getelementptr {kind}, ptr {pointer}, i64 {self._length}")
         self.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from .fusion import even_places
 from .llvm import STATEMENTS
-from .operations import Block, Buffer, For, Node, blocks_in, touched
+from .operations import Block, Buffer, For, Node, blocks_in, everything_in, touched
 from .totals import totals
 
 LENGTH = 192  # entries of a strip at most,
@@ -147,7 +147,7 @@ class _Later:
     def add(self, node: Node) -> None:
         """Put a number or a statement off."""
         self.code.append(node)
-        for x in _all_in(node):
+        for x in everything_in(node):
             self._known.add(x)
             if x.op in ("while", "switch"):
                 self._known.update(x.data.phis)
@@ -159,21 +159,13 @@ class _Later:
         """Whether something has to be done after this."""
         if not self.code:
             return False
-        for x in _all_in(node):
+        for x in everything_in(node):
             reads, writes = touched(x)
             if self._writes & (reads | writes) or self._reads & writes:
                 return True
             if any(y in self._known for y in x.args):
                 return True
         return False
-
-
-def _all_in(node: Node) -> Iterator[Node]:
-    """A node, and all inside of it."""
-    yield node
-    for block in blocks_in(node):
-        for inner in block.code:
-            yield from _all_in(inner)
 
 
 class _Maker:
@@ -191,6 +183,7 @@ class _Maker:
         done after the group, so that loops that follow it but do not need it can be of the group.
         """
         count = _usual_count(block)
+        filled_for = _put_zeros_off(block)
         out: list[Node] = []
         group, later = _Group(), _Later()
 
@@ -206,7 +199,8 @@ class _Maker:
             if part is not None and node.op == "store" and group.overlaps(part):
                 part = None
             if part is not None:
-                if later.is_needed(node) or not group.add(part, self._lanes):
+                at_once = filled_for.get(node, node)
+                if later.is_needed(at_once) or not group.add(part, self._lanes):
                     close()
                     assert group.add(part, self._lanes)
                 continue
@@ -262,6 +256,26 @@ class _Maker:
         part = StripPart(node, *split)
         part.accesses = [Access(target, 0, True), *(Access(x, 0, False) for x in source)]
         return part
+
+
+def _put_zeros_off(block: Block) -> dict[Node, Node]:
+    """Have arrays filled with zeros right before the statement that touches them first, so that
+    both are of one group, and the array perhaps of one strip; returns these statements."""
+    waiting: dict[Buffer, Node] = {}
+    filled_for: dict[Node, Node] = {}
+    out: list[Node] = []
+    for node in block.code:
+        if waiting:
+            needed = {x for inner in everything_in(node) for x in set.union(*touched(inner))}
+            for buffer in [x for x in waiting if x in needed]:
+                out.append(waiting.pop(buffer))
+                filled_for[out[-1]] = node
+        if node.op == "zero":
+            waiting[node.data] = node
+        else:
+            out.append(node)
+    block.code[:] = [*out, *waiting.values()]
+    return filled_for
 
 
 def _single_entry(node: Node, usual: int) -> StripPart | None:

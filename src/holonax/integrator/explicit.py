@@ -17,6 +17,7 @@ import numpy as np
 from jax import lax
 
 from ..linalg import moved_back
+from ..linalg.indexing import unset
 from . import tables
 from .base import Integrator
 from .tables import Tableau
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
 
     from ..problem import State, StepContext
     from ..problem.__init__ import FullState
-
-# An array that is written before it is read, which has no derivative; older versions of JAX have
-# none.
-_unset = getattr(lax, "empty", jnp.zeros)
 
 
 class Euler(Integrator):
@@ -131,7 +128,7 @@ class RungeKutta(Integrator):
             begin = jnp.zeros((stages, *start.shape), start.dtype)
             if chained:
                 # the first row is read before it is written, with a weight of zero
-                begin = _unset(begin.shape, begin.dtype).at[0].set(0.0)
+                begin = unset(begin.shape, begin.dtype).at[0].set(0.0)
             ks, rates = self._loop(stage, begin, stages, args.keeps)
         sums = [h * total(ks, i) for i in range(stages, count)]
         split = lambda x: (x[..., :nq], x[..., nq:])  # noqa: E731

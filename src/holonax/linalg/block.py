@@ -18,7 +18,7 @@ from jax import Array, lax
 
 from .._modules import Module
 from .elimination import eliminate
-from .indexing import at, between, check_edges, column, each, put_column, put_row, row, table
+from .indexing import at, between, check_edges, column, each, put_column, put_row, row, table, unset
 from .small import ldl_entries, ldl_entries_solve
 
 
@@ -171,9 +171,9 @@ class BlockCholesky(Module):
             C, M = between(self.pointer, p, eliminate_entry, (C, M))
             return put_row(pivots, p, pivot), C, M
 
-        blocks = jnp.zeros((max(self.entry_count, 1), b * b), diagonal.dtype)
-        pivots = jnp.zeros((self.n, b * (b + 1) // 2), diagonal.dtype)
-        pivots, _, M = each(self.n, eliminate_column, (pivots, blocks, blocks))
+        pivots = unset((self.n, b * (b + 1) // 2), diagonal.dtype)
+        C, M = (unset((max(self.entry_count, 1), b * b), diagonal.dtype) for _ in range(2))
+        pivots, _, M = each(self.n, eliminate_column, (pivots, C, M))
         return pivots, M
 
     def _transposed_entry(self, off_diagonal: Array, e: Array) -> Array:

@@ -21,7 +21,7 @@ from jax import Array, lax
 from .._modules import Module
 from .elimination import eliminate
 from .entries import lu_entries, lu_entries_solve, lu_entries_solve_transposed
-from .indexing import at, between, check_edges, each, put_row, row, table
+from .indexing import at, between, check_edges, each, put_row, row, table, unset
 
 
 class BlockLUFactor(Module):
@@ -188,9 +188,9 @@ class BlockLU(Module):
             packed = jnp.stack([x for line in pivot for x in line])
             return put_row(pivots, p, packed), L, U
 
-        blocks = jnp.zeros((max(self.entry_count, 1), b * b), diagonal.dtype)
-        pivots = jnp.zeros((self.n, b * b), diagonal.dtype)
-        return each(self.n, eliminate_column, (pivots, blocks, blocks))
+        pivots = unset((self.n, b * b), diagonal.dtype)
+        L, U = (unset((max(self.entry_count, 1), b * b), diagonal.dtype) for _ in range(2))
+        return each(self.n, eliminate_column, (pivots, L, U))
 
     def _solve(self, pivots: Array, L: Array, U: Array, rhs: Array) -> Array:
         b = self.size

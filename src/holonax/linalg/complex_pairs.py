@@ -18,6 +18,7 @@ from jax import lax
 from jax.extend import core as jax_core
 
 from .._jaxprs import scan_sizes
+from .indexing import unset
 
 if TYPE_CHECKING:
     from jax.extend.core import Jaxpr
@@ -150,7 +151,14 @@ def _converted(eqn: Equation, x: PyTree) -> Any:
     return x if _is_pair(x) else Pair(*(y * jnp.asarray(x, float) for y in (1.0, 0.0)))
 
 
+def _unset(eqn: Equation) -> Pair:
+    shape = eqn.outvars[0].aval.shape
+    return Pair(unset(shape, float), unset(shape, float))
+
+
 _RULES: dict[str, Callable[..., Any]] = {
+    "empty": _unset,
+    "empty2": _unset,
     "mul": _times,
     "div": _over,
     "integer_pow": _power,

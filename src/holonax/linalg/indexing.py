@@ -9,6 +9,10 @@ from jax import Array, lax
 
 Carry = TypeVar("Carry")
 
+# An array that is written before it is read, which has no derivative: `unset(shape, dtype)`. Older
+# versions of JAX have none.
+unset = getattr(lax, "empty", jnp.zeros)
+
 
 def check_edges(n: int, edges: np.ndarray) -> None:
     """Refuse edges that are no pairs of different blocks, or come twice."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -51,6 +51,7 @@ _LIGHT = 1e-8
 # and what comes to that for each product of blocks that an entry of the factor takes. Measured on
 # nets of beams.
 _DERIVATIVES, _PRODUCT = 4.0, 0.2
+_ROUNDINGS = 16  # units in the last place that a sum of forces may be off by
 
 
 class TangentPlan(Module):
@@ -235,14 +236,31 @@ class MechanismSolver(StepSolver):
         y, l, _ = found
         bodies = self._bodies
         got = matrix_times(bodies, blocks, *found)
-        big = lambda x: jnp.max(jnp.abs(x), initial=0.0)  # noqa: E731
+        big = _largest
         pull = big(bodies.apply_transpose(blocks.pulls, l, "all"))
-        fine = big(motion - got[0]) <= REJECTED * jnp.maximum(big(motion), pull)
+        allowed = REJECTED * jnp.maximum(big(motion), pull)
+        if positions is not None or bodies.tangent.couplings:
+            allowed = jnp.maximum(allowed, self._rounding(blocks, found))
+        fine = big(motion - got[0]) <= allowed
         fine &= big(constraints - got[1]) <= REJECTED * jnp.maximum(big(constraints), big(y))
         if positions is not None:
             size = jnp.maximum(big(positions), big(y))
             fine &= big(positions - got[2]) <= REJECTED * size
         return fine
+
+    def _rounding(self, blocks: PyTree, found: PyTree) -> Array:
+        """What rounding may leave of the equations of motion. Near a solution all that is left is
+        the rounding of positions, by which y and m move bodies to and fro: their forces cancel."""
+        y, _, m = found
+        moved = _largest(y) if m is None else jnp.maximum(_largest(y), _largest(m))
+        couplings = (x for pair in blocks.couplings for x in pair)
+        weights = [self._bodies.mass, blocks.inertia, blocks.stiffness, *couplings]
+        heaviest = reduce(jnp.maximum, [_largest(x) for x in weights if x is not None])
+        return _ROUNDINGS * jnp.finfo(y.dtype).eps * heaviest * moved
+
+
+def _largest(x: Array) -> Array:
+    return jnp.max(jnp.abs(x), initial=0.0)
 
 
 # A step that is taken again for its derivative asks for these as well; inside a jit they are traced
