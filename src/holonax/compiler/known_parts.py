@@ -132,11 +132,11 @@ def _fold(body: Block, given: dict[Node, Node]) -> None:
     b = Builder()
     new: dict[Node, Node] = dict(given)
     for node in body.code:
-        args = tuple(new[x] if x in new else x for x in node.args)
         if node in given:
             continue
+        args = [new.setdefault(x, x) for x in node.args]
         if node.op in ("load", "store"):
-            node.args = args
+            node.args = tuple(args)
             b.main.code.append(node)
         else:
             new[node] = b.again(node, args)
