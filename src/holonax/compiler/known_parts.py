@@ -11,7 +11,8 @@ written over before they are read.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from .fusion import even_places
 from .operations import Block, Buffer, Builder, For, Node, blocks_in, everything_in, touched
@@ -20,7 +21,8 @@ _ROUNDS = 3  # what is known may make more known
 _MOST_PARTS = 64  # of an array
 
 
-class _Stretch(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Stretch:
     """Entries side by side that a loop reads or writes by `node`: from `first` on."""
 
     first: int
@@ -129,13 +131,13 @@ def _is_one_number(values: list[Node]) -> bool:
 def _fold(body: Block, given: dict[Node, Node]) -> None:
     """Do again, with the numbers that are given, what is done as operations are made."""
     b = Builder()
-    new = dict(given)
+    new: dict[Node, Node] = dict(given)
     for node in body.code:
-        args = tuple(new.get(x, x) for x in node.args)
         if node in given:
             continue
+        args: list[Any] = [new.get(x, x) for x in node.args]
         if node.op in ("load", "store"):
-            node.args = args
+            node.args = tuple(args)
             b.main.code.append(node)
         else:
             new[node] = b.again(node, args)
