@@ -42,7 +42,7 @@ from .problems import (
 Options = dict[str, Any]
 
 GENERALIZED_ALPHA = f"generalized-alpha index 3, rho={RHO}"
-ON_INDEX_3 = {"RadauIIA(3), index 3": hx.RadauIIA(3), "BDF(2), index 3": hx.BDF(2)}
+ON_INDEX_3 = {"BDF(2), index 3": hx.BDF(2), "RadauIIA(3), index 3": hx.RadauIIA(3)}
 PROJECTED_RK4 = "RK4 + projection (both, 2 passes)"
 
 

@@ -91,7 +91,9 @@ class _Group:
         self.reads: set[Buffer] = set()
         self.writes: set[Buffer] = set()
         self._elsewhere: set[Buffer] = set()
-        self._accesses: dict[Buffer, list[tuple[Access, StripPart]]] = {}
+        # those that write and those that read, apart: most loops read what others read, too
+        self._writing: dict[Buffer, list[tuple[Access, StripPart]]] = {}
+        self._reading: dict[Buffer, list[tuple[Access, StripPart]]] = {}
 
     def meets(self, reads: set[Buffer], writes: set[Buffer]) -> bool:
         """Whether something that reads and writes has to be done after this."""
@@ -103,8 +105,14 @@ class _Group:
         return any(x.buffer in self._elsewhere for x in own) or any(
             -part.count < new.first - old.first < other.count
             for new in own
-            for old, other in self._accesses.get(new.buffer, ())
+            for old, other in self._known(new, with_reading=True)
         )
+
+    def _known(self, new: Access, *, with_reading: bool) -> Iterator[tuple[Access, StripPart]]:
+        """What touches the buffer of an access."""
+        yield from self._writing.get(new.buffer, ())
+        if with_reading:
+            yield from self._reading.get(new.buffer, ())
 
     def add(self, part: StripPart, lanes: int) -> bool:
         """Take one more, if it can be."""
@@ -117,9 +125,9 @@ class _Group:
             return False
         lag = 0
         for new in own:
-            for old, other in self._accesses.get(new.buffer, ()):
+            for old, other in self._known(new, with_reading=new.writes):
                 ahead = new.first - old.first
-                if not (new.writes or old.writes) or not -part.count < ahead < other.count:
+                if not -part.count < ahead < other.count:
                     continue
                 lag = max(lag, -(-(other.lag + ahead) // lanes) * lanes)
                 if lag > FURTHEST:
@@ -130,7 +138,8 @@ class _Group:
         self.writes |= writes
         self._elsewhere |= elsewhere
         for new in own:
-            self._accesses.setdefault(new.buffer, []).append((new, part))
+            among = self._writing if new.writes else self._reading
+            among.setdefault(new.buffer, []).append((new, part))
         return True
 
 
