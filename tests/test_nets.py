@@ -220,7 +220,13 @@ def hung_net(solver="auto", rope=False):
 STEPS = {"formulation": hx.Index3(), "integrator": hx.GeneralizedAlpha(0.8), "dt": 1e-2}
 
 
-@pytest.mark.parametrize(("rope", "end"), [(False, 1.0), (True, 0.35)], ids=["swinging", "caught"])
+@pytest.mark.parametrize(
+    ("rope", "end"),
+    [
+        pytest.param(False, 1.0, id="swinging", marks=pytest.mark.slow),
+        pytest.param(True, 0.35, id="caught"),
+    ],
+)
 def test_kept_factors_take_the_steps_of_fresh_ones(rope, end):
     """Through a quarter of a turn; and through the first blows of a rope, each of which makes the
     matrix another one at once, and rounding larger."""

@@ -161,7 +161,8 @@ def test_a_newton_iteration_is_linear_in_the_size(level, coupled):
     assert made[1] < 2.05 * made[0]
 
 
-@pytest.mark.parametrize("level", in_part(LEVELS, {"velocity", "both", "acceleration"}))
+@pytest.mark.slow
+@pytest.mark.parametrize("level", LEVELS)
 def test_with_a_body_that_has_modes_it_is_linear_in_the_others(level):
     """The border is that of the body with modes, whatever hangs on it; ordinary bodies are
     eliminated as they are without it."""
