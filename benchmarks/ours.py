@@ -14,6 +14,7 @@ import numpy as np
 os.environ["HOLONAX_CACHE"] = "off"
 
 import holonax as hx
+from holonax_cli.running import names_of_examples
 
 from . import fresh
 from .first_answer import ANSWERS, MECHANISMS
@@ -493,7 +494,7 @@ WORKS: dict[str, Callable[[Recorder], None]] = {
     **{f"beam-net {n}x{n}": lambda r, n=n: beam_net(r, n) for n in BeamNet.sizes},
     "call": call,
     "first-answer/gyroscope": lambda r: fresh.answer(r, "gyroscope", error=Gyroscope.error),
-    "first-answer/command-line": lambda r: fresh.command_lines(r, hx.examples.__all__),
+    "first-answer/command-line": lambda r: fresh.command_lines(r, names_of_examples()),
     "many slider-cranks": lambda r: many_slider_cranks(
         r, {name: method(name) for name in (GENERALIZED_ALPHA, PROJECTED_RK4)}
     ),

@@ -18,7 +18,6 @@ from holonax.io.columns import table_columns
 from holonax.run.by_name import options_by_name
 
 _FILES = (".toml", ".json", ".urdf", ".xml")
-_END = 10.0  # [s], of ready mechanisms that are functions
 
 
 @dataclass(frozen=True)
@@ -51,13 +50,15 @@ class Opened:
         return self.file.model.build(**{k: x for k, x in self.file.run.items() if k in keep})
 
     def end(self, t_end: float | None) -> float:
-        """When the run ends [s]: as given, as the file says, or after ten seconds."""
+        """When the run ends [s]: as given, as the file or the ready mechanism says."""
         if t_end is not None:
             return t_end
-        said = None if self.file is None else self.file.run.get("t_end")
-        if said is None and self.file is not None and self.file.path is not None:
+        if self.file is None:
+            return hx.examples.run_of(self.name)["t_end"]
+        said = self.file.run.get("t_end")
+        if said is None:
             raise ValueError(f"{self.name} does not say when its run ends. Give --t-end [s].")
-        return _END if said is None else said
+        return said
 
     def simulate(self, t_end: float | None, options: Mapping[str, Any], **more: Any) -> Any:
         """Run it; without options as the file says, or by a method that the motion chooses."""

@@ -74,15 +74,19 @@ __all__ = [
 _TOOLS = {"file_text", "model_of", "run_of"}
 
 
+def _check_name(owner: str, name: object) -> None:
+    if not isinstance(name, str) or name not in __all__ or name in _TOOLS:
+        known = listed(sorted({*__all__} - _TOOLS), 40)
+        raise ValueError(f"{owner}: there is no mechanism {shown(name)}. There are {known}.")
+
+
 @checked_call
 def model_of(name: str) -> tuple[Model, dict[str, Any]]:
     """The `Model` of a ready mechanism, and what `Model.build` is given for its start.
 
     Those that are written as functions of their coordinates have none.
     """
-    if not isinstance(name, str) or name not in __all__ or name in _TOOLS:
-        known = listed(sorted({*__all__} - _TOOLS), 40)
-        raise ValueError(f"model_of: there is no mechanism {shown(name)}. There are {known}.")
+    _check_name("model_of", name)
     if name not in MODELS:
         raise ValueError(
             f"model_of: {name!r} is written as Python functions and has no model. Those that have "
@@ -95,7 +99,7 @@ def model_of(name: str) -> tuple[Model, dict[str, Any]]:
 def run_of(name: str) -> dict[str, Any]:
     """How a ready mechanism is run where nothing else is asked for, as a model file says it:
     `t_end` [s], and a method where the usual choice is not to the point, as for thin beams."""
-    model_of(name)
+    _check_name("run_of", name)
     return {"t_end": 10.0, **RUNS.get(name, {})}
 
 

@@ -35,7 +35,7 @@ def described(
 
 
 def run_as(**settings: Any) -> Callable[[F], F]:
-    """Beside `described`: what a run of this mechanism is, in the settings of a model file."""
+    """What a run of this mechanism is, in the settings of a model file."""
 
     def keep(function: F) -> F:
         RUNS[function.__name__] = settings
