@@ -1209,6 +1209,15 @@ def test_long_loops_are_not_written_out():
     assert_equal(run(*args), jax.jit(args[0])(rows))
 
 
+@pytest.mark.parametrize("reps", [(3, 1), (1, 2), (2, 3)])
+def test_large_arrays_that_are_repeated_are_not_written_out(reps):
+    f = lambda x: jnp.tile(x, reps)  # noqa: E731
+    x = np.arange(12_000.0).reshape(2, -1)
+    assert_equal(run(f, x), np.tile(x, reps))
+    lengths = [programs.written(jax.make_jaxpr(f)(x[:, :n]))[1].operations for n in (600, 6000)]
+    assert lengths[0] == lengths[1]
+
+
 def test_a_program_is_written_down_in_the_same_way_each_time():
     def f(A, b):
         return jnp.linalg.solve(A @ A.T, b), jnp.sin(A) * b + A * A

@@ -218,7 +218,18 @@ def _split(low: Lowering, eqn: Equation, args: list[Array]) -> list[Array]:
 
 @rule("tile")
 def _tile(low: Lowering, eqn: Equation, args: list[Array]) -> Array:
-    return np.tile(low.a.small(args[0]), eqn.params["reps"])
+    x, reps, b = args[0], eqn.params["reps"], low.b
+    shape, zero = eqn.outvars[0].aval.shape, b.index(0)
+
+    def along(i: Node, size: int, times: int) -> Node:
+        if times == 1:
+            return i
+        return zero if size == 1 else b.apply("rem", "i64", i, b.index(size))
+
+    def source(index: Sequence[Node]) -> list[Node]:
+        return [along(*each) for each in zip(index, x.shape, reps, strict=True)]
+
+    return moved(low, low.settled(x), shape, lambda x: np.tile(x, reps), source)
 
 
 @rule("iota")
