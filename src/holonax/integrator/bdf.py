@@ -8,6 +8,8 @@ rotations: k is the rate of the increment at its end.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -38,11 +40,30 @@ def bdf_weights(order: int) -> np.ndarray:
     return weights
 
 
+def ahead_weights(points: int, slopes: int) -> np.ndarray:
+    """The value at node 1 of the polynomial with given values at the nodes 0, -1, ..., and as many
+    derivatives at node 0 as `slopes`: the weights of the values, then those of the derivatives."""
+    powers = np.arange(points + slopes)
+    conditions = np.zeros((points + slopes,) * 2)
+    conditions[:points] = (-np.arange(points)[:, None]) ** powers
+    for j in range(1, slopes + 1):
+        conditions[points + j - 1, j] = math.factorial(j)
+    return np.linalg.solve(conditions.T, np.ones(points + slopes))
+
+
+def _ahead(values: Sequence[Any], *slopes: Any) -> Any:
+    """Extrapolation by one step from values at its beginning and before, newest first, and from
+    derivatives there (to the time in steps)."""
+    weights = ahead_weights(len(values), len(slopes))
+    return sum(w * x for w, x in zip(weights, (*values, *slopes), strict=True))
+
+
 class _History(NamedTuple):
     """The last order - 1 states before the present one, how many are known, and their step."""
 
     q: Array
     v: Array
+    z: Array
     known: Array
     dt: Array
     counts: NewtonCounts
@@ -70,7 +91,8 @@ class BDF(ImplicitStep):
     ) -> _History:
         past = lambda x: jnp.tile(x, (self.k - 1, 1))  # noqa: E731
         step = jnp.asarray(t1 - t0, dtype=float)
-        return _History(past(y0.q), past(y0.v), jnp.asarray(0), step, NewtonCounts.zero())
+        states = past(y0.q), past(y0.v), past(y0.z)
+        return _History(*states, jnp.asarray(0), step, NewtonCounts.zero())
 
     def statistics(self, solver_state: Any) -> dict[str, int]:
         return solver_state.counts.statistics()
@@ -99,9 +121,8 @@ class BDF(ImplicitStep):
                 lambda: (*_started(terms, t0, t1, y0, args), NewtonCounts.zero()),
             )
         shift = lambda new, old: jnp.concatenate([new[None], old])[: self.k - 1]  # noqa: E731
-        history = _History(
-            shift(y0.q, past.q), shift(y0.v, past.v), known + 1, h, past.counts + counts
-        )
+        states = shift(y0.q, past.q), shift(y0.v, past.v), shift(y0.z, past.z)
+        history = _History(*states, known + 1, h, past.counts + counts)
         return y1, None, {"y0": y0, "y1": y1}, history, solved
 
     def _implicit(
@@ -109,14 +130,14 @@ class BDF(ImplicitStep):
     ) -> tuple[FullState, Array, NewtonCounts]:
         system = args.system
         alpha = bdf_weights(self.k)
-        d0, v0 = jnp.zeros_like(y0.v), -alpha[1] * y0.v
-        for j in range(2, self.k + 1):
-            d0 = d0 - alpha[j] * system.difference(y0.q, past.q[j - 2])
-            v0 = v0 - alpha[j] * past.v[j - 2]
-
+        d = [jnp.zeros_like(y0.v), *(system.difference(y0.q, q) for q in past.q)]
+        v, z = [y0.v, *past.v], [y0.z, *past.z]
+        over = lambda x: -sum(w * y for w, y in zip(alpha[1:], x, strict=True)) / alpha[0]  # noqa: E731
         p = h / alpha[0]
-        stage = Stage(args, t1, y0, d0 / alpha[0], v0 / alpha[0], p)
-        start = stage.start(y0.v, y0.a, y0.z)
+        stage = Stage(args, t1, y0, over(d), over(v), p)
+        # what is known of the motion reaches one order further than the formula
+        moved, faster = _ahead(d, h * y0.v, h * h * y0.a), _ahead(v, h * y0.a)
+        start = stage.start((moved - stage.d0) / p, (faster - stage.v0) / p, _ahead(z))
         x, solved, counts, condition = self._solve_stage(stage, start)
         q, _, v, a, z = stage.state(x)
         return FullState(system.normalize(q), v, a, z, condition), solved, counts
