@@ -20,6 +20,7 @@ from ..linalg import moved_back
 from ..linalg.indexing import unset
 from . import tables
 from .base import Integrator
+from .known import Rate, follows_from_equations
 from .tables import Tableau
 
 if TYPE_CHECKING:
@@ -106,24 +107,31 @@ class RungeKutta(Integrator):
             weight = weights[i]
             return sum((weight[j] * ks[j] for j in range(1, stages)), weight[0] * ks[0])
 
-        def rate(node: Array, change: Array, known: Array | None) -> Array:
-            z = start + h * change
-            k = jnp.concatenate(terms.vf(t0 + node * h, (z[:nq], z[nq:]), context))
+        def rate(node: Array, change: Array, known: Rate | None) -> Rate:
+            z, t = start + h * change, t0 + node * h
+            q, v = z[:nq], z[nq:]
+            if follows_from_equations(context):
+                if known is not None:
+                    return known.followed(context, t, q, v)
+                if args.keeps:
+                    return Rate.found(context, t, q, v)
+            k = jnp.concatenate(terms.vf(t, (q, v), context))
             # where the values are known they are only followed back
-            return k if known is None else moved_back(known, -k)
+            return Rate(k if known is None else moved_back(known.k, -k))
 
-        def following(k: Array, given: Any) -> tuple[Array, Array]:
+        def following(k: Array, given: Any) -> tuple[Array, Rate]:
             node, weight, known = given
-            k = rate(node, weight * k, known)
-            return k, k
+            found = rate(node, weight * k, known)
+            return found.k, found
 
-        def stage(ks: Array, i: Array) -> tuple[Array, Array]:
+        def stage(ks: Array, i: Array) -> tuple[Array, Rate]:
             change = before[i] * ks[jnp.maximum(i - 1, 0)] if chained else total(ks, i)
-            k = rate(nodes[i], change, None if known is None else known[i])
-            return ks.at[i].set(k, mode="clip"), k  # never outside
+            found = rate(nodes[i], change, jax.tree.map(lambda x: x[i], known))
+            return ks.at[i].set(found.k, mode="clip"), found  # never outside
 
         if chained and (args.keeps or args.differentiable):  # less to follow, ahead and back
-            ks = rates = lax.scan(following, jnp.zeros_like(start), (nodes, before, known))[1]
+            rates = lax.scan(following, jnp.zeros_like(start), (nodes, before, known))[1]
+            ks = rates.k
         else:
             begin = jnp.zeros((stages, *start.shape), start.dtype)
             if chained:
@@ -140,7 +148,7 @@ class RungeKutta(Integrator):
         return y1, error, dense, None, True
 
     @staticmethod
-    def _loop(stage: Any, begin: Array, stages: int, keeps: bool) -> tuple[Array, Array | None]:
+    def _loop(stage: Any, begin: Array, stages: int, keeps: bool) -> tuple[Array, Rate | None]:
         """What is carried through all stages, and the rates of all, if these are kept."""
         if keeps:
             return lax.scan(stage, begin, jnp.arange(stages))

@@ -38,12 +38,10 @@ class KnownStart:
     def of(context: StepContext, t: Array, q: Array, v: Array) -> KnownStart | None:
         """That of a context; None where there is none, or its accelerations and multipliers are
         more than the solution of linear equations."""
-        system, formulation = context.system, context.formulation
-        plain = formulation.plain_accelerations and not system.has_reaction_forces
-        if context.start is None or not plain or system.has_redundant_constraints:
+        if context.start is None or not _linear(context):
             return None
-        rows = jax.eval_shape(system.constraint_rate, q, v, t).shape[0]
-        known = formulation.multipliers(context.start.y.z, rows) is not None
+        rows = jax.eval_shape(context.system.constraint_rate, q, v, t).shape[0]
+        known = context.formulation.multipliers(context.start.y.z, rows) is not None
         return context.start if known else None
 
     def accelerations(self, context: StepContext, t: Array, q: Array, v: Array) -> Any:
@@ -79,6 +77,40 @@ class KnownStart:
             system, q, t = jax.lax.stop_gradient((system, q, t))
             self._factor = system.factor(q, t)
         return self._factor
+
+
+def _linear(context: StepContext) -> bool:
+    """Whether accelerations and multipliers are the one solution of R = 0."""
+    system = context.system
+    several = system.has_reaction_forces or system.has_redundant_constraints
+    return context.formulation.plain_accelerations and not several
+
+
+def follows_from_equations(context: StepContext) -> bool:
+    """Whether rates are the velocity and what solves R = 0."""
+    return _linear(context) and context.formulation.velocity_follows
+
+
+class Rate(NamedTuple):
+    """k = (q', a) of a state, and where they are kept the multipliers that go with a."""
+
+    k: Array
+    lam: Array | None = None
+
+    @staticmethod
+    def found(context: StepContext, t: Array, q: Array, v: Array) -> Rate:
+        """The rate and its multipliers, where these solve R = 0."""
+        a, lam = context.formulation.accelerations(context, t, (q, v))
+        return Rate(jnp.concatenate([context.system.qdot(q, v), a]), lam)
+
+    def followed(self, context: StepContext, t: Array, q: Array, v: Array) -> Rate:
+        """As it was found before; it moves as the state does."""
+        system, a = context.system, self.k[q.shape[0] :]
+        still, where = jax.lax.stop_gradient((system, q))
+        assert self.lam is not None
+        value = _equations(system, q, v, t, a, self.lam)
+        a = moved_back(a, still.factor(where, jax.lax.stop_gradient(t)).solve(*value)[0])
+        return Rate(jnp.concatenate([system.qdot(q, v), a]), self.lam)
 
 
 def _equations(system: System, q: Array, v: Array, t: Array, a: Array, lam: Array) -> Any:

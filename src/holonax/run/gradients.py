@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.core import Tracer
 
 from .._arguments import check_options, checked_call
@@ -23,7 +24,10 @@ from ..start.consistent import Start
 from ..system.base import System, check_system
 from .reversible import Reversible
 from .traced_request import checked_start, increasing_times, usual_tolerance, with_breaks
-from .trajectory import TracedRun, Trajectory, run_of, trajectory
+from .trajectory import PASSES, TracedRun, Trajectory, corrected, run_of, trajectory
+
+# A start that a correction moves by less than this part of itself holds the constraints.
+FITS = 1e-9
 
 Objective = Callable[[Trajectory], Any]
 
@@ -128,8 +132,9 @@ def room_for(times: np.ndarray, dt: float) -> int:
 def _program(objective: Objective, names: tuple[str, ...], rest: Hashable) -> Any:
     """The compiled function of the named values, the other numbers, the start and the times.
 
-    It is three programs: the first state of the method; the steps, there and back to the cotangent
-    of that state, which alone are worth being compiled well; and what it pulls back to the values.
+    It is four programs: the first state of the method; the steps, there and back to the cotangent
+    of that state, which alone are worth being compiled well; what it pulls back to the values and
+    to the start on the constraints; and what that pulls back through a correction that led there.
     """
 
     def prepared(values: Any, leaves: Any, knots: Any, numbers: Any) -> TracedRun:
@@ -137,12 +142,22 @@ def _program(objective: Objective, names: tuple[str, ...], rest: Hashable) -> An
         moved = {name: x for name, x in values.items() if name not in ("q", "v")}
         return run_of(system.with_parameters(moved) if moved else system, knots, numbers, **method)
 
-    def first(
-        values: Any, leaves: Any, state: Any, knots: Any, numbers: Any, known: Any = None
-    ) -> Any:
-        start = values.get("q", state[0]), values.get("v", state[1])
-        begun = prepared(values, leaves, knots, numbers).first(*start, knots, numbers, known)
+    def first(values: Any, start: Any, leaves: Any, _: Any, *given: Any, known: Any = None) -> Any:
+        (q, v), (knots, numbers) = start, given
+        run = prepared(values, leaves, knots, numbers)
+        begun = run.first(q, v, knots, numbers, known, fitted=True)
         return eqx.partition(begun, eqx.is_inexact_array)
+
+    def correction(values: Any, start: Any, leaves: Any, _: Any, *given: Any) -> Any:
+        system = prepared(values, leaves, *given).setup.system
+        return corrected(system, jnp.asarray(given[0])[0], *start)
+
+    def begun(values: Any, *given: Any) -> Any:
+        state = given[1]
+        start = jnp.asarray(values.get("q", state[0])), jnp.asarray(values.get("v", state[1]))
+        once = lambda start, _: (correction(values, start, *given), start)  # noqa: E731
+        start, fits = lax.scan(once, start, None, length=PASSES)
+        return first(values, start, *given), start, fits
 
     def value_of_steps(values: Any, begun: Any, leaves: Any, _: Any, *given: Any) -> Any:
         knots, numbers = given
@@ -161,20 +176,47 @@ def _program(objective: Objective, names: tuple[str, ...], rest: Hashable) -> An
 
         return _there_and_back(loop, value, values, real)
 
-    def derivative_of_start(values: Any, known: Any, cotangent: Any, *given: Any) -> Any:
-        pull = pulled_back(lambda x: first(x, *given, known=known)[0], values)[1]
-        return pull(cotangent)[0]
+    def derivative_of_start(
+        values: Any, start: Any, known: Any, cotangent: Any, *given: Any
+    ) -> Any:
+        found = lambda values, start: first(values, start, *given, known=known)[0]  # noqa: E731
+        return pulled_back(found, values, start)[1](cotangent)
 
-    begin, steps = native(first, once=True), native(value_of_steps)
-    start = native(derivative_of_start, once=True)
+    def derivative_of_correction(values: Any, start: Any, cotangent: Any, *given: Any) -> Any:
+        found = lambda values, start: correction(values, start, *given)  # noqa: E731
+        return pulled_back(found, values, start)[1](cotangent)
+
+    begin, steps = native(begun, once=True), native(value_of_steps)
+    of_start = native(derivative_of_start, once=True)
+    of_correction = native(derivative_of_correction, once=True)
 
     def both(values: Any, *given: Any) -> Any:
-        found = begin(values, *given)
-        value, (by_steps, cotangent) = steps(values, found, *given)
-        by_start = start(values, found[0].y, cotangent, *given)
-        return value, {name: by_steps[name] + by_start[name] for name in values}
+        found, start, fits = begin(values, *given)
+        value, (total, cotangent) = steps(values, found, *given)
+        more, back = of_start(values, start, found[0].y, cotangent, *given)
+        total = {name: total[name] + more[name] for name in values}
+        for each in _corrections(fits):
+            more, back = of_correction(values, each, back, *given)
+            total = {name: total[name] + more[name] for name in values}
+        for name, x in zip(("q", "v"), back, strict=True):
+            if name in total:
+                total[name] = total[name] + x
+        return value, total
 
     return both
+
+
+def _corrections(states: tuple[np.ndarray, np.ndarray]) -> list[Any]:
+    """The states that were corrected, the last one first; without those that were not moved, whose
+    correction the next one's stands for. Two there are always: a velocity is corrected for how its
+    position moves only by the next one."""
+    moved = [
+        np.max(np.abs(np.diff(x, axis=0)), axis=1, initial=0.0)
+        > FITS * np.max(np.abs(x), initial=0.0)
+        for x in states
+    ]
+    wanted = [*np.flatnonzero((moved[0] | moved[1])[: PASSES - 2]), PASSES - 2, PASSES - 1]
+    return [(states[0][k], states[1][k]) for k in reversed(wanted)]
 
 
 def _there_and_back(loop: Any, value: Any, values: Any, first: Any) -> Any:

@@ -195,11 +195,20 @@ class TracedRun(NamedTuple):
         return self.from_first(self.first(q, v, knots, numbers), knots, numbers)
 
     def first(
-        self, q: Array, v: Array, knots: Array, numbers: dict[str, Array], known: Any = None
+        self,
+        q: Array,
+        v: Array,
+        knots: Array,
+        numbers: dict[str, Array],
+        known: Any = None,
+        *,
+        fitted: bool = False,
     ) -> LoopState:
-        """The first state of the method; see `begun` for `known`."""
-        knots = jnp.asarray(knots)
-        q, v = _fitted(self.setup.system, knots[0], jnp.asarray(q), jnp.asarray(v))
+        """The first state of the method; see `begun` for `known`. A start that is `fitted` is taken
+        as it is."""
+        knots, q, v = jnp.asarray(knots), jnp.asarray(q), jnp.asarray(v)
+        if not fitted:
+            q, v = _fitted(self.setup.system, knots[0], q, v)
         loop = Loop(self.setup, _settings(knots, numbers, v.shape[0]), differentiable=True)
         return begun(loop, self.setup, knots[0], q, v, known)
 
@@ -279,14 +288,22 @@ def _pair(
     return formulation, integrator
 
 
+PASSES = 4  # corrections that a start is given
+
+
 @jax.jit  # so that it is traced once, for the start and for its derivative
 def _fitted(system: System, t: Array, q: Array, v: Array) -> tuple[Array, Array]:
     """The start on the constraints, by the shortest way.
 
     The derivative of one correction is exact where the constraints hold already.
     """
-    map = PostStabilized("both", passes=4, freeze="none")
+    map = PostStabilized("both", passes=PASSES, freeze="none")
     return map.after_step(StepContext(system, jnp.ones(())), t, (q, v))
+
+
+def corrected(system: System, t: Array, q: Array, v: Array) -> tuple[Array, Array]:
+    """One of the corrections of `_fitted`."""
+    return PostStabilized("both").after_step(StepContext(system, jnp.ones(())), t, (q, v))
 
 
 def _multipliers(
