@@ -345,6 +345,36 @@ def test_jax_differentiates_a_model(k):
         np.testing.assert_allclose(found[name], exact[name], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    "correction",
+    [
+        hx.PostStabilized("both", passes=2, freeze="none"),
+        pytest.param(hx.PostStabilized("both", passes=2), marks=pytest.mark.slow),
+        pytest.param(hx.PostStabilized("both", passes=2, freeze="all"), marks=pytest.mark.slow),
+        pytest.param(hx.PostStabilized("both", alpha=0.8), marks=pytest.mark.slow),
+    ],
+    ids=repr,
+)
+def test_corrections_are_followed_by_the_equations_they_solve(correction):
+    """Long steps, so that what is corrected counts; a length, so that the constraints move, and a
+    driver, so that they move by themselves."""
+    system, start = geared()
+    names = ["C.at_b", "mesh.ratio", "large.mass"]
+    steps = {"dt": 0.1, "formulation": correction, "integrator": hx.Heun()}
+    given, times = (start.q, start.v), np.array([0.0, 0.5])
+
+    def value(at):
+        return end_of_bodies(hx.trajectory(system.with_parameters(at), given, times, **steps))
+
+    at = {name: np.asarray(system.parameters()[name], float) for name in names}
+    found = jax.jit(jax.grad(value))(at)
+    _, exact = hx.value_and_gradient(
+        end_of_bodies, system, given, times, with_respect_to=names, **steps
+    )
+    for name in names:
+        np.testing.assert_allclose(found[name], exact[name], rtol=1e-9, atol=1e-12)
+
+
 def geared():
     """Two wheels in mesh, springs of both kinds, and a driven crank."""
     model = hx.Model()

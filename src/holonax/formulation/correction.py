@@ -15,7 +15,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from ..linalg import cholesky, cholesky_solve
+from ..linalg import cholesky, cholesky_solve, moved_back
 from ..system.base import Array, Configuration, ConstraintFactor, Metric, System
 
 Level = Literal["both", "velocity", "position", "full"]
@@ -163,3 +163,36 @@ class FullCorrection(Correction):
         step = self.spreader @ cholesky_solve(self.factor, jnp.concatenate([position, rate]))
         n = step.shape[0] // 2
         return step[:n], step[n:]
+
+
+class FollowedCorrection:
+    """`LevelCorrection` of both levels in the metric of mass, for those who follow it back: the
+    same numbers, which move as the equations do that they solve,
+
+        M d - G^T lam = 0,    G d = h
+
+    by a factor that does not move. That holds for first derivatives. The constraints are holonomic
+    and independent.
+    """
+
+    def __init__(self, system: System, q: Array, t: Array):
+        self._system, self._q, self._t = system, q, t
+        still, q, t = jax.lax.stop_gradient((system, q, t))
+        self._factor = still.factor(q, t)
+
+    def multipliers(self, residual: Array) -> tuple[Array, Array]:
+        """(d, lam) for one level of h."""
+        system, q, t, factor = self._system, self._q, self._t, self._factor
+        lam = factor.multipliers(jax.lax.stop_gradient(residual))
+        d = factor.spread(lam)
+        motion = system.momentum(q, d) - system.constraint_force(q, t, lam)
+        rate = lambda v: system.constraint_rate(q, v, t)  # noqa: E731
+        change = factor.solve(motion, rate(d) - rate(jnp.zeros_like(d)) - residual)
+        return moved_back(d, change[0]), moved_back(lam, -change[1])
+
+    def spread(self, lam: Array) -> Array:
+        """d for multipliers that were found elsewhere."""
+        system, q, t, factor = self._system, self._q, self._t, self._factor
+        force = system.constraint_force(q, t, lam)
+        d = factor.weigh(jax.lax.stop_gradient(force))
+        return moved_back(d, factor.weigh(system.momentum(q, d) - force))

@@ -21,9 +21,9 @@ from jax.core import Tracer
 from .._messages import shown
 from .._numbers import as_array, real
 from ..problem import State, StepContext
-from ..system.base import Array, Metric
+from ..system.base import Array, Metric, System
 from .base import OdeFormulation
-from .correction import Correction, Direction, Freeze, Level, correction
+from .correction import Correction, Direction, FollowedCorrection, Freeze, Level, correction
 from .options import check_choice, check_count
 
 _LEVELS = ("both", "velocity", "position", "full")
@@ -115,6 +115,8 @@ class PostStabilized(OdeFormulation):
         system = context.system
         q, v = state
         q = system.normalize(q)
+        if context.known is not None and self._is_followed(system):  # only to be followed back
+            return self._followed(system, t, q, v)
         first = correction(system, q, v, t, self.level, self.metric, self.direction)
 
         def once(state: State, here: Correction) -> State:
@@ -132,3 +134,24 @@ class PostStabilized(OdeFormulation):
             return state if self.passes == 1 else again(1, state)
         # One body for many passes (the first evaluates F where `first` did) compiles faster.
         return jax.lax.fori_loop(0, self.passes, again, (q, v))
+
+    def _is_followed(self, system: System) -> bool:
+        usual = self.level == "both" and self.metric == "mass" and self.passes <= 2
+        several = system.has_redundant_constraints or system.has_nonholonomic_constraints
+        return usual and not several
+
+    def _followed(self, system: System, t: Array, q: Array, v: Array) -> State:
+        """`after_step`, done again to be followed back."""
+        solver = spreader = FollowedCorrection(system, q, t)
+        for k in range(self.passes):
+            if k > 0 and self.freeze != "all":
+                spreader = FollowedCorrection(system, q, t)
+                solver = spreader if self.freeze == "none" else solver
+            levels = system.constraint(q, t), system.constraint_rate(q, v, t)
+            found = [solver.multipliers(h) for h in levels]
+            if spreader is solver:
+                dq, dv = (d for d, _ in found)
+            else:
+                dq, dv = (spreader.spread(lam) for _, lam in found)
+            q, v = system.retract(q, -self.alpha * dq), v - self.alpha * dv
+        return q, v

@@ -109,6 +109,7 @@ class Loop:
         settings: Settings,
         *,
         differentiable: bool = False,
+        by_equations: bool = False,
         keeps: bool = False,
     ):
         parts = _parts()
@@ -119,6 +120,7 @@ class Loop:
             method.formulation,
             retry=adaptive,
             differentiable=differentiable,
+            by_equations=by_equations,
             keeps=keeps,
         )
         self.terms = parts.problem_term(method.formulation)

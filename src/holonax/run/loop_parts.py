@@ -56,14 +56,16 @@ class StabilizedSolver(diffrax.AbstractSolver):
     term `problem_term(formulation)` and `args=StepContext(system, dt)`. With `retry`, for steps
     chosen by their error, such a step is given an infinite error instead, so that a shorter one is
     tried; errors are then returned as one number, in units of the tolerance. What is not
-    `differentiable` is traced in less time. What `keeps` the solutions of its steps hands them out
-    by `solved_step`.
+    `differentiable` is traced in less time. A step that is taken again may have its correction
+    followed back `by_equations` that this solves. What `keeps` the solutions of its steps hands
+    them out by `solved_step`.
     """
 
     solver: Any
     formulation: Formulation
     retry: bool = eqx.field(static=True, default=False)
     differentiable: bool = eqx.field(static=True, default=True)
+    by_equations: bool = eqx.field(static=True, default=False)
     keeps: bool = eqx.field(static=True, default=False)
 
     term_structure: ClassVar[Any] = diffrax.AbstractTerm
@@ -142,7 +144,7 @@ class StabilizedSolver(diffrax.AbstractSolver):
         )
         moved = y1
         # of the step's solution it knows nothing, so that it is traced once
-        plain = context._replace(known=None)
+        plain = context._replace(known=() if self.by_equations else None)
         q, v = stabilized(self.formulation, t1, (y1[0], y1[1]), plain)
         y1 = (q, v) if len(y1) == 2 else y1._replace(q=q, v=v)
         solution = y1[:4]  # a large condition number is no blow-up

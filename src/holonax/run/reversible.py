@@ -240,7 +240,10 @@ class Reversible:
     def _backward(self, residuals: Any, cotangent: Any) -> Any:
         real, arrays, kept, moving = residuals
         end: TracedProgress = jax.tree.map(_instantiated, cotangent[0], is_leaf=_is_zero)
-        return self.back(real, arrays, kept, moving, end), jax.tree.map(_no_tangent, arrays)
+        # XLA takes half the time for corrections that are followed by their equations; our own
+        # compiler takes no less, and longer to compile them
+        found = self.back(real, arrays, kept, moving, end, by_equations=True)
+        return found, jax.tree.map(_no_tangent, arrays)
 
     def there(self, real: Any, arrays: Any) -> tuple[TracedProgress, Any]:
         """The progress at the end, and what is kept of the steps."""
@@ -260,19 +263,32 @@ class Reversible:
         end, kept = lax.while_loop(going, body, (first, lines.room(self.room)))
         return end, (_AllKept(lines, *kept), end.tried)
 
-    def back(self, real: Any, arrays: Any, kept: Any, moving: Sequence[bool], end: Any) -> Any:
+    def back(
+        self,
+        real: Any,
+        arrays: Any,
+        kept: Any,
+        moving: Sequence[bool],
+        end: Any,
+        by_equations: bool = False,
+    ) -> Any:
         """The cotangents of the real numbers, those that are `moving`, from those of the end's."""
         given = self._joined(real, arrays)[0]
         tree = jax.tree.structure(real[0])
         steps, tried = kept
-        given_back, loop_back = _followed_back(given, moving, steps, tried, end)
+        given_back, loop_back = _followed_back(given, moving, steps, tried, end, by_equations)
         # the rows at first have the start among them, and nothing else that moves
         none: Any = None
         return tree.unflatten(given_back), TracedProgress(loop_back, end.rows, none, none, none)
 
 
 def _followed_back(
-    given: Any, moving: Sequence[bool], kept: _AllKept, tried: Array, end: TracedProgress
+    given: Any,
+    moving: Sequence[bool],
+    kept: _AllKept,
+    tried: Array,
+    end: TracedProgress,
+    by_equations: bool,
 ) -> tuple[list[Any], Any]:
     """The cotangents of what is given and of the first state of the loop, from those at the end."""
     some = kept(0)
@@ -282,7 +298,8 @@ def _followed_back(
     def step(*leaves: Any) -> Any:
         given, loop = of_given.put(leaves[: sizes[0]]), of_loop.put(leaves[sizes[0] : sum(sizes)])
         filled, solution = jax.tree.unflatten(jax.tree.structure(others), leaves[sum(sizes) :])
-        done = _step(given, loop, filled, known=solution, differentiable=True)
+        kind = {"differentiable": True, "by_equations": by_equations}
+        done = _step(given, loop, filled, known=solution, **kind)
         return [*_Taken(done.loop).arrays, *_Taken(done.y).arrays, done.hit]
 
     leaves = [*of_given.arrays, *of_loop.arrays, *jax.tree.leaves(others)]
