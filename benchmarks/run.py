@@ -92,14 +92,13 @@ def main() -> None:
         return
     pin()
     begin = time.monotonic()
-    # A part that is run replaces only what that part measured.
-    rows = report.load()
     for job in todo:
-        rows = [row for row in rows if not replaced(row, job)]
         new = run_job(job, arguments.repeats, arguments.pairs)
+        # A part that is run replaces only what that part measured; others may be measured beside.
+        rows = [row for row in report.load() if not replaced(row, job)]
         rows += [{**row, "job": job.key} for row in new]
         report.write(report.complete(rows))
-    rows = report.complete(rows)
+    rows = report.complete(report.load())
     report.write(rows)
     print("\n" + report.summary(rows))
     if arguments.docs:
