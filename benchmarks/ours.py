@@ -308,7 +308,7 @@ def rods(recorder: Recorder, mechanism: Rods, name: str, memory: bool = False) -
         recorder,
         name,
         lambda: (system, start),
-        20 if large else mechanism.steps,
+        mechanism.steps,
         lambda result: None if large else mechanism.error(far_end(mechanism, result)),
     )
     if memory:

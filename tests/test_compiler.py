@@ -187,6 +187,23 @@ def denormals(dtype: str) -> np.ndarray:
     return np.array([tiny, -tiny, 3 * tiny, np.finfo(dtype).smallest_normal - tiny], dtype)
 
 
+def numbers_for(way: str, dtype: str, *more: float) -> np.ndarray:
+    """Those of `limits_of`; with denormals where these are kept."""
+    small = [] if way == "vectors" else [denormals(dtype)]
+    return np.concatenate([limits_of(dtype), *small, np.array(more, dtype)])
+
+
+def flushed(want: Any) -> Any:
+    """What is below the normal numbers as zero."""
+
+    def one(x: np.ndarray) -> np.ndarray:
+        if x.dtype.kind != "f":
+            return x
+        return np.where(np.abs(x) < np.finfo(x.dtype).smallest_normal, np.copysign(0, x), x)
+
+    return jax.tree.map(one, want)
+
+
 def pairs(dtype: str, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     x, y = np.meshgrid(numbers, numbers)
     return np.ascontiguousarray(x.ravel(), dtype), np.ascontiguousarray(y.ravel(), dtype)
@@ -348,10 +365,11 @@ quiet = partial(np.errstate, all="ignore")
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_arithmetic_is_that_of_the_standard(dtype, way):
     """Denormals, infinities and NaN included; what is known is computed by the same rules."""
-    x, y = pairs(dtype, np.concatenate([limits_of(dtype), denormals(dtype)]))
+    x, y = pairs(dtype, numbers_for(way, dtype))
     for table, compare in ((EXACT, assert_identical), (NEARLY_EXACT, assert_equal)):
         with quiet():
             want = of_all(table, 1)(x, y)
+            want = flushed(want) if way == "vectors" else want
         f = of_all(table, 0)
         compare(run(f, x, y, way=way), want)
 
@@ -374,6 +392,17 @@ def test_numbers_below_the_normal_ones_are_not_zero_as_xla_has_them():
     assert (run(lambda x: (x + x) / 2, tiny) == tiny).all()
     assert (run(lambda x: x > 0, tiny)).all()
     assert not (jax.jit(lambda x: x > 0)(tiny)).any()
+
+
+def test_in_loops_over_arrays_they_are_and_nowhere_else():
+    """What a chain passes on dies out from body to body; a processor takes long for the last of
+    it. Its way of rounding is what it was when the program ends."""
+    tiny = np.tile([5e-324, 1e-310, 1e-308, -1e-310], 500)
+    got = run(lambda x: (x + x) / 2, tiny, way="vectors")
+    assert (got == (0 if machine.is_x86() else tiny)).all()
+    assert (run(lambda x: 2e-200 * (x * 1e-150), 1e-150 + 0 * tiny, way="vectors") == 0).all()
+    assert ((tiny + tiny) / 2 == tiny).all()
+    assert (run(lambda x: (x + x) / 2, tiny) == tiny).all()
 
 
 def each_whole(*slow):
@@ -415,9 +444,13 @@ def function_values(dtype: str, n: int, seed: int) -> np.ndarray:
     return np.concatenate([*sizes, rng.uniform(-1, 1, n), limits_of(dtype)]).astype(dtype)
 
 
-def assert_within(got: np.ndarray, want: np.ndarray, ulps: float, name: str) -> None:
+def assert_within(
+    got: np.ndarray, want: np.ndarray, ulps: float, name: str, flush: bool = False
+) -> None:
     with quiet():
         want = want.astype(got.dtype)
+    if flush:
+        got, want = flushed(got), flushed(want)
     apart = distance(got, want)
     worst = int(np.argmax(apart))
     assert apart[worst] <= ulps, f"{name}: {got[worst]!r} is not {want[worst]!r}"
@@ -433,7 +466,7 @@ def test_functions_are_right_to_the_last_bits(dtype, way):
     with quiet():
         want = {name: wider(function)(x) for name, (_, function) in FUNCTIONS.items()}
     for name in FUNCTIONS:
-        assert_within(got[name], want[name], 4, name)
+        assert_within(got[name], want[name], 4, name, flush=way == "vectors")
 
 
 @pytest.mark.parametrize("way", ["scalars", "memory", "vectors", "constants"])
@@ -445,7 +478,7 @@ def test_functions_of_two_numbers_are_right_to_the_last_bits(dtype, way):
     with quiet():
         for name, (_, function) in TWO.items():
             want = np.where(np.isinf(x), function(x, y), wider(function)(x, y))
-            assert_within(got[name], want, 2, name)
+            assert_within(got[name], want, 2, name, flush=way == "vectors")
 
 
 @pytest.mark.parametrize("way", ["scalars", "memory"])
@@ -462,7 +495,7 @@ def test_functions_are_those_of_jax(dtype, way):
 
 @pytest.mark.parametrize("way", ["scalars", "memory", "vectors", "constants"])
 def test_functions_of_double_precision_only(way):
-    x, y = pairs("float64", np.concatenate([limits_of("float64"), denormals("float64"), [0.3]]))
+    x, y = pairs("float64", numbers_for(way, "float64", 0.3))
 
     def f(x: Any, y: Any) -> Any:
         return lax.nextafter(x, y), lax.erf(x), lax.erfc(x)

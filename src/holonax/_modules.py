@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import equinox as eqx
 
@@ -17,3 +17,14 @@ class Module(eqx.Module):
 
     if not TYPE_CHECKING:
         __getattribute__ = object.__getattribute__
+
+
+M = TypeVar("M", bound=eqx.Module)
+
+
+def changed(module: M, **fields: Any) -> M:
+    """A copy with other fields, which are taken as they are: nothing is checked again."""
+    copy = object.__new__(type(module))
+    for name in module.__dataclass_fields__:
+        object.__setattr__(copy, name, fields.get(name, getattr(module, name)))
+    return copy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,33 @@ from .operations import DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_ALIGNED = 64  # bytes that arrays begin at multiples of
+_LARGE, _HUGE = 1 << 20, 1 << 30  # bytes between which room is kept for the next call
+
+
+class _Kept(threading.local):
+    """The room of the last call in this thread: new room would be mapped page by page, which takes
+    as long as some steps of a large mechanism."""
+
+    room = np.empty(0, np.uint8)
+
+
+_kept = _Kept()
+
+
+def _room(size: int) -> np.ndarray:
+    """Room for so many bytes, as it was left."""
+    if not _LARGE <= size <= _HUGE:
+        return np.empty(size, np.uint8)
+    if _kept.room.size < size:
+        _kept.room = np.empty(0, np.uint8)  # not both at once
+        _kept.room = np.empty(size, np.uint8)
+    return _kept.room
+
+
+def _address(x: np.ndarray) -> int:
+    return x.__array_interface__["data"][0]
 
 
 @dataclass(frozen=True)
@@ -64,13 +92,9 @@ class Program:
             for x, kind in zip(leaves, self._kinds, strict=True)
         ]
         out = [make(shape, kind) for shape, kind, make in self._outputs]
-        table = np.array([x.__array_interface__["data"][0] for x in given], dtype=np.uint64)
-        results = np.array([x.__array_interface__["data"][0] for x in out], dtype=np.uint64)
-        room = np.empty(self.layout.room + 64, np.uint8)
-        at = room.__array_interface__["data"][0]
-        self._call(
-            table.__array_interface__["data"][0],
-            results.__array_interface__["data"][0],
-            at + (-at) % 64,
-        )
+        table = np.array([_address(x) for x in given], dtype=np.uint64)
+        results = np.array([_address(x) for x in out], dtype=np.uint64)
+        room = _room(self.layout.room + _ALIGNED)
+        at = _address(room)
+        self._call(_address(table), _address(results), at + (-at) % _ALIGNED)
         return out

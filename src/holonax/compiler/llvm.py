@@ -461,6 +461,7 @@ class Emitter:
 
     def text(self) -> str:
         """The whole module."""
+        before, after = self._around()
         head = (
             "define void @program(ptr noalias %in, ptr noalias %out, ptr noalias %room) nounwind {"
         )
@@ -471,12 +472,19 @@ class Emitter:
                 routines.text(self.routines),
                 head,
                 "entry:",
+                *before,
                 *self.lines,
+                *after,
                 "  ret void",
                 "}",
                 "!0 = !{}",
+                "!1 = !{i32 1}",
             ]
         )
+
+    def _around(self) -> tuple[list[str], list[str]]:
+        """What is done before and after everything else."""
+        return [], []
 
 
 STATEMENTS = {"store", "copy", "zero", "call", "while", "switch", "for", "strips"}

@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 
 from . import functions
 from .llvm import STATEMENTS, _width, stored_type, type_of
-from .machine import host_lanes
+from .machine import host_lanes, is_x86
 from .operations import Block, Buffer, For, Node
 from .slots import placed
 from .totals import ANY_TIMES, Total, neutral, totals
 from .vector_emitter import VectorEmitter
+
+_FLUSH = 0x8040  # of x86's control word: numbers too small for full precision are zero
 
 
 class _Places:
@@ -279,8 +281,14 @@ class LoopEmitter(VectorEmitter):
 
     # -- reading and writing -------------------------------------------------------------------
 
-    def _pointers(self, buffer: Buffer, index: Node) -> str:
-        """Where the entries of a vector are, or begin if they lie side by side."""
+    def _goes_past_cache(self, buffer: Buffer, index: Node) -> bool:
+        """Whether entries are written to memory at once, in whole lines: where they would be gone
+        from the cache before they are needed, and need not be fetched to be written then."""
+        return False
+
+    def _pointers(self, buffer: Buffer, index: Node, *, fetched: bool = False) -> str:
+        """Where the entries of a vector are, or begin if they lie side by side; `fetched` says that
+        they need not be asked for ahead."""
         kind, name = stored_type(buffer.kind), self._in_memory(buffer)
         wide = self._now_wide
         self._now_wide = not self._is_even(index)
@@ -329,12 +337,16 @@ class LoopEmitter(VectorEmitter):
             super()._store(node)
             return
         self._now_wide = True
+        past = self._goes_past_cache(buffer, index)
         what, kind, align = self._operand(value), stored_type(buffer.kind), _width(buffer.kind)
-        vector, pointers = f"<{self.lanes} x {kind}>", self._pointers(buffer, index)
+        vector, pointers = f"<{self.lanes} x {kind}>", self._pointers(buffer, index, fetched=past)
         if buffer.kind == "b1":
             what = self._value(f"zext {self._vector('b1')} {what} to {vector}")
         if self._is_even(index):
-            self.lines.append(f"  store {vector} {what}, ptr {pointers}, align {align}")
+            how = f"align {align}"
+            if past:
+                how = f"align {align * self.lanes}, !nontemporal !1"
+            self.lines.append(f"  store {vector} {what}, ptr {pointers}, {how}")
         else:
             name = f"llvm.masked.scatter.{self._in_vectors(kind)}"
             types = f"{vector}, <{self.lanes} x ptr>, i32, <{self.lanes} x i1>"
@@ -344,6 +356,25 @@ class LoopEmitter(VectorEmitter):
                 f"i32 {align}, <{self.lanes} x i1> splat (i1 true))"
             )
         self._now_wide = False
+
+    def _around(self) -> tuple[list[str], list[str]]:
+        """Numbers below 2.2e-308 become zero meanwhile, as they do under XLA: what is passed on
+        along a chain dies out from body to body, and a processor takes a hundred times as long for
+        the last of it that is not zero."""
+        if not is_x86():
+            return [], []
+        name = "llvm.x86.sse.{}mxcsr"
+        for how in ("st", "ld"):
+            self.declared.add(f"declare void @{name.format(how)}(ptr)")
+        before = [
+            *(f"  %mxcsr.{x} = alloca i32" for x in ("old", "new")),
+            f"  call void @{name.format('st')}(ptr %mxcsr.old)",
+            "  %mxcsr.was = load i32, ptr %mxcsr.old",
+            f"  %mxcsr.is = or i32 %mxcsr.was, {_FLUSH}",
+            "  store i32 %mxcsr.is, ptr %mxcsr.new",
+            f"  call void @{name.format('ld')}(ptr %mxcsr.new)",
+        ]
+        return before, [f"  call void @{name.format('ld')}(ptr %mxcsr.old)"]
 
     def text(self) -> str:
         """The whole module."""

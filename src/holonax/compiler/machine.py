@@ -46,6 +46,12 @@ def _triple() -> str:
 
 
 @cache
+def is_x86() -> bool:
+    """Whether this is a processor of Intel's or AMD's kind."""
+    return _triple().startswith("x86_64")
+
+
+@cache
 def host_lanes() -> int:
     """How many numbers of 64 bits a vector of this processor has."""
     features = _features()

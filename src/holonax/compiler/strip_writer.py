@@ -8,6 +8,8 @@ from .operations import Block, Buffer, Node
 from .strips import Local, StripPart, Strips, in_strips
 
 _SECOND_CACHE = 2  # what LLVM calls it
+_LINE = 64  # bytes that memory is moved by
+_PAST_CACHE = 1 << 26  # bytes that a group of loops touches, from which on no cache holds them
 
 
 class StripEmitter(LoopEmitter):
@@ -16,6 +18,7 @@ class StripEmitter(LoopEmitter):
     def __init__(self, main: Block, buffers: list[Buffer], inputs: int, outputs: int):
         self._local: dict[Buffer, Local] = {}  # buffers with room for a strip, of the present group
         self._length = 0  # entries of a strip of this group
+        self._past: set[Buffer] = set()  # what it writes past the cache
         self._part: StripPart | None = None  # of this group that is written now
         self._fetched: set[tuple[Buffer, int | Node]] = (
             set()
@@ -30,6 +33,7 @@ class StripEmitter(LoopEmitter):
         """A group of loops, strip by strip."""
         strips: Strips = node.data
         self._local, self._length = strips.local, strips.length
+        self._past = self._written_past_cache(strips)
         self._n += 1
         n, before = self._n, self._block
         at = f"%s{n}"
@@ -47,7 +51,25 @@ class StripEmitter(LoopEmitter):
         self.lines[first] = f"  {at} = phi i64 [0, %{before}], [{following}, %{self._block}]"
         self.lines.append(f"  br i1 {more}, label %f{n}, label %e{n}")
         self._label(f"e{n}")
-        self._local = {}
+        self._local, self._past = {}, set()
+
+    def _written_past_cache(self, strips: Strips) -> set[Buffer]:
+        """What a group only writes, if it goes through more memory than a cache has."""
+        accesses = [x for part in strips.parts for x in part.accesses]
+        touched = {x.buffer for x in accesses if x.buffer not in self._local}
+        if sum(x.size * _width(x.kind) for x in touched) < _PAST_CACHE:
+            return set()
+        read = {x.buffer for x in accesses if not x.writes}
+        read = read.union(*(x.reads | x.writes | x.alone for x in strips.parts))
+        return {x for x in touched - read if x.place == "scratch" and x.kind == "f64"}
+
+    def _goes_past_cache(self, buffer: Buffer, index: Node) -> bool:
+        part = self._part
+        if part is None or buffer not in self._past or index not in part.places:
+            return False
+        whole = _LINE // _width(buffer.kind)
+        step, first = part.places[index]
+        return step == 1 and self.lanes == whole and not first % whole and not part.count % whole
 
     def _strip(self, part: StripPart, strips: Strips, at: str) -> None:
         """What one statement of a group does in a strip that begins at an entry."""
@@ -166,10 +188,10 @@ class StripEmitter(LoopEmitter):
         how = f"i32 {int(writes)}, i32 {_SECOND_CACHE}, i32 1"
         self.lines.append(f"  call void @llvm.prefetch.p0(ptr {there}, {how})")
 
-    def _pointers(self, buffer: Buffer, index: Node) -> str:
+    def _pointers(self, buffer: Buffer, index: Node, *, fetched: bool = False) -> str:
         if buffer not in self._local:
             pointer = super()._pointers(buffer, index)
-            if self._part is not None and self._is_even(index):
+            if self._part is not None and self._is_even(index) and not fetched:
                 self._fetch(buffer, index, pointer)
             return pointer
         assert self._part is not None

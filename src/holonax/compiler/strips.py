@@ -21,7 +21,7 @@ from .llvm import STATEMENTS
 from .operations import Block, Buffer, For, Node, blocks_in, everything_in, touched
 from .totals import totals
 
-LENGTH = 192  # entries of a strip at most,
+LENGTH = 128  # entries of a strip at most,
 SHORTEST = 96  # and at least
 LONG = 4  # strips from which on loops are done in these
 NEAR = 2  # entries by which the arrays of bodies and of joints may differ

@@ -28,7 +28,8 @@ _SLOW = 0.3
 _NOTHING = 1e-3
 # A bound for the change after a change of one of scaled unknowns, relative to its square.
 _CURVATURE = 10.0
-# How many units in the last place of the configuration its increments can be found to.
+# How many units in the last place of the configuration its increments can be found to, at best:
+# along a chain the rounding of its joints adds up, as the root of their number.
 _ROUNDING = 16
 
 
@@ -162,7 +163,7 @@ def newton(
     enough, small = (tolerance, 1e-6) if scaling is None else (1e-2 * tolerance, 1e-8)
     next_enough = 0.1 * enough
     if scaling is not None and size is not None:  # a change within rounding is not worth its work
-        digits = _ROUNDING * jnp.finfo(flat.dtype).eps * size
+        digits = max(_ROUNDING, flat.size**0.5) * jnp.finfo(flat.dtype).eps * size
         enough, next_enough = jnp.maximum(enough, digits), jnp.maximum(next_enough, digits)
 
     def dense(x: Array) -> PyTree:

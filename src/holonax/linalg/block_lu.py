@@ -45,6 +45,8 @@ class BlockLU(Module):
     """A planned factorisation of A x = r, the blocks of A on a graph; made by `BlockLU.plan`.
 
     The tables are arrays and not part of the compiled program: graphs of equal sizes share it.
+    `flipped` says of each edge whether its blocks change sides, where edges differ; `turned`
+    whether all do.
     """
 
     order: Array
@@ -52,6 +54,7 @@ class BlockLU(Module):
     pointer: Array
     row: Array
     source: Array
+    flipped: Array | None
     diagonal_pointer: Array
     diagonal_update: Array
     update_pointer: Array
@@ -61,6 +64,7 @@ class BlockLU(Module):
     size: int = eqx.field(static=True)
     edge_count: int = eqx.field(static=True)
     entry_count: int = eqx.field(static=True)
+    turned: bool = eqx.field(static=True)
 
     @staticmethod
     def plan(
@@ -84,14 +88,16 @@ class BlockLU(Module):
         edges = np.asarray(edges, dtype=np.int64).reshape(-1, 2)
         check_edges(n, edges)
         e = eliminate(n, edges, after, clusters)
-        fill = 2 * len(edges)  # points at a block of zeros
-        source = np.where(e.source < 0, fill, e.source + len(edges) * e.flipped)
+        source = np.where(e.source < 0, len(edges), e.source)  # fill points at a block of zeros
+        flipped = np.zeros(len(edges), dtype=bool)
+        flipped[e.source[e.source >= 0]] = e.flipped[e.source >= 0]
         return BlockLU(
             order=table(e.order),
             edges=table(edges.ravel())[:-1].reshape(-1, 2),
             pointer=table(e.pointer),
             row=table(e.order[e.row]),
             source=table(source),
+            flipped=None if flipped.all() or not flipped.any() else flipped,
             diagonal_pointer=table(e.diagonal_pointer),
             diagonal_update=table(e.diagonal_update),
             update_pointer=table(e.update_pointer),
@@ -101,6 +107,7 @@ class BlockLU(Module):
             size=size,
             edge_count=len(edges),
             entry_count=len(e.row),
+            turned=bool(flipped.any()),
         )
 
     @property
@@ -159,10 +166,16 @@ class BlockLU(Module):
         b = self.size
         flat = lambda x: x.reshape(b * b, x.shape[-1]).T  # noqa: E731
         across = lambda x: flat(jnp.swapaxes(x, 0, 1))  # noqa: E731
-        zero = jnp.zeros((1, b * b), diagonal.dtype)
         diagonal_rows = flat(diagonal)
-        lower_rows = jnp.concatenate([across(forward), across(backward), zero])
-        upper_rows = jnp.concatenate([flat(backward), flat(forward), zero])
+        # below and above the diagonal, by whether an edge leads to what is eliminated later
+        below, above = (backward, forward) if self.turned else (forward, backward)
+        if self.flipped is not None:
+            below = jnp.where(self.flipped, backward, forward)
+            above = jnp.where(self.flipped, forward, backward)
+        lower_rows, upper_rows = across(below), flat(above)
+        if self.fill or not self.edge_count:
+            zero = jnp.zeros((1, b * b), diagonal.dtype)
+            lower_rows, upper_rows = (jnp.concatenate([x, zero]) for x in (lower_rows, upper_rows))
 
         def eliminate_column(p: Array, carry: tuple[Array, Array, Array]):
             pivots, L, U = carry

@@ -6,7 +6,6 @@ A rule (`EqualSteps`, `ErrorControl`) judges a step and says where the next one 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -14,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._messages import shown
-from .._modules import Module
+from .._modules import Module, changed
 from .._numbers import as_array, namespace, real
 from ..linalg.indexing import last_not_after
 from ..system.base import Array, System
@@ -223,7 +222,7 @@ class StepControl(Module):
 
     def limited(self, longest: float) -> StepControl:
         """This control with `longest` for its longest step [s], unless one was given."""
-        return replace(self, dt_max=longest) if np.isnan(self.dt_max) else self
+        return changed(self, dt_max=as_array(longest)) if np.isnan(self.dt_max) else self
 
 
 class ControlState(NamedTuple):

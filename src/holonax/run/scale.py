@@ -91,17 +91,20 @@ def absolute(system: System, start: Start, rtol: float, atol: float | None) -> A
 def described(system: System, atol: Absolute) -> str:
     """An absolute tolerance in words: a number for each unit."""
     n = np.size(atol.velocity)
-    units = system.increment_units(n)
-    states, idle = system.states(n), system.idle(n)
-    out: dict[str, list[float]] = {}
-    for rate, values in (("", atol.position), ("/s", atol.velocity)):
-        for k, value in enumerate(np.asarray(values).tolist()):
-            if value < ANYWHERE and k not in idle:
-                called = "of states" if k in states else f"{units[k]}{rate}"
-                out.setdefault(called, []).append(value)
+    units = np.array(system.increment_units(n), dtype="<U12")
+    units[system.states(n)] = "of states"
+    counts = np.ones(n, dtype=bool)
+    counts[system.idle(n)] = False
+    out: dict[str, np.ndarray] = {}
+    for rate, given in (("", atol.position), ("/s", atol.velocity)):
+        values = np.broadcast_to(given, n)
+        known = counts & (values < ANYWHERE)
+        for unit in dict.fromkeys(units[known].tolist()):
+            called = unit if unit == "of states" else f"{unit}{rate}"
+            out[called] = values[known & (units == unit)]
     parts = []
     for unit, values in out.items():
-        least, most = min(values), max(values)
+        least, most = np.min(values), np.max(values)
         number = f"{least:g}" if least == most else f"{least:g} ... {most:g}"
         parts.append(f"{number} {unit}".rstrip())
     return ", ".join(parts)

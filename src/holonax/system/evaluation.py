@@ -18,7 +18,8 @@ from .base import Array, System
 
 # Up to this many velocity coordinates the dense matrices G and M are part of every answer.
 DENSE = 60
-_MANY = 64  # states in one call
+_MANY = 64  # states in one call,
+_NUMBERS = 200_000  # and about the most velocities of these together
 
 
 class Evaluation(NamedTuple):
@@ -101,9 +102,11 @@ def evaluated(
     wanted = None
     if v.shape[1] <= DENSE or dense:
         wanted = np.zeros(())
+    most = max(min(_MANY, _NUMBERS // max(v.shape[1], 1)), 1)
+    given = np.broadcast_to(t, len(q)), q, step, v
     parts = [
-        _part(system, wanted, *(x[k : k + _MANY] for x in (np.broadcast_to(t, len(q)), q, step, v)))
-        for k in range(0, len(q), _MANY)
+        _part(system, wanted, most, *(x[k : k + most] for x in given))
+        for k in range(0, len(q), most)
     ]
     if single:
         return jax.tree.map(lambda x: x[0], parts[0])
@@ -111,12 +114,21 @@ def evaluated(
 
 
 def _part(
-    system: System, dense: Any, t: np.ndarray, q: np.ndarray, step: np.ndarray, v: np.ndarray
+    system: System,
+    dense: Any,
+    most: int,
+    t: np.ndarray,
+    q: np.ndarray,
+    step: np.ndarray,
+    v: np.ndarray,
 ) -> Evaluation:
+    """At up to `most` states, in a program for as many."""
     n = len(t)
 
     def padded(x: np.ndarray) -> np.ndarray:
-        out = np.zeros((_MANY, *x.shape[1:]))
+        if n == most:
+            return np.asarray(x, dtype=float)
+        out = np.zeros((most, *x.shape[1:]))
         out[:n] = x
         return out
 

@@ -15,6 +15,7 @@ from jax.core import Tracer
 from jax.lax import optimization_barrier
 
 from .._messages import listed, shown
+from .._modules import changed
 from .._numbers import as_array
 from ..linalg import jacobian
 from .array_types import (
@@ -155,7 +156,7 @@ class FunctionSystem(System):
         return None if self._coordinate_names is None else len(self._coordinate_names)
 
     def with_redundant_constraints(self) -> FunctionSystem:
-        return _replaced(self, _redundant=True)
+        return changed(self, _redundant=True)
 
     @property
     def has_redundant_constraints(self) -> bool:
@@ -166,7 +167,7 @@ class FunctionSystem(System):
         return self._nonholonomic is not None
 
     def sturdier(self) -> FunctionSystem | None:
-        return None if self._sturdy else _replaced(self, _sturdy=True)
+        return None if self._sturdy else changed(self, _sturdy=True)
 
     def time_breaks(self) -> np.ndarray:
         functions = (self._force, self._constraint, self._nonholonomic, self._reaction_force)
@@ -440,11 +441,3 @@ def _numbers(parameters: Any) -> Any:
             "or arrays, in any nesting of dictionaries with strings for keys, lists and tuples."
         ) from None
     return jax.tree_util.tree_map_with_path(array, parameters)
-
-
-def _replaced(module: FunctionSystem, **changes: Any) -> FunctionSystem:
-    """A copy of an equinox module with static fields replaced."""
-    copy = object.__new__(type(module))
-    for name in module.__dataclass_fields__:
-        object.__setattr__(copy, name, changes.get(name, getattr(module, name)))
-    return copy

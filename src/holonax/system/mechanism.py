@@ -260,8 +260,9 @@ class Mechanism(System):
 
     def typical_sizes(self, q: np.ndarray) -> np.ndarray:
         length, s = self._length(q), self.bodies
-        units = self.increment_units(s.velocity_size)[: s.count * s.dof]
-        sizes = [length if unit == "m" else 1.0 for unit in units]
+        sizes = np.ones(s.count * s.dof)
+        sizes[: s.count * s.translations] = length
+        sizes[np.concatenate([self.states(sizes.size), self.idle(sizes.size)])] = 1.0
         return np.concatenate([sizes, length / s.mode_sizes()])
 
     def _length(self, q: np.ndarray) -> float:
