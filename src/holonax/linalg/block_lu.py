@@ -54,7 +54,7 @@ class BlockLU(Module):
     pointer: Array
     row: Array
     source: Array
-    flipped: Array | None
+    flipped: Array | np.ndarray | None
     diagonal_pointer: Array
     diagonal_update: Array
     update_pointer: Array
