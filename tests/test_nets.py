@@ -10,6 +10,7 @@ import pytest
 
 import holonax as hx
 from holonax.compiler import native
+from holonax.compiler.program import written
 from holonax.integrator.kept import KeptFactor
 from holonax.integrator.newmark import _unresolved
 from holonax.integrator.newton import NewtonCounts
@@ -169,16 +170,22 @@ def test_clusters_are_eliminated_as_wholes_where_that_makes_fewer_products():
         assert all(whole.position[b] < whole.position[joint] for b in bodies)
 
 
-@pytest.mark.parametrize("b", [2, 5, 12])
-def test_a_plane_grid_of_blocks_is_factored_in_vectors(b):
-    """By the compiler's routine for the products of blocks, and by XLA, which has none of these."""
+@pytest.mark.parametrize(
+    ("b", "sense"),
+    [(2, "as they are"), (3, "any"), (5, "reversed"), (6, "any"), (8, "any"), (12, "any")],
+)
+def test_a_plane_grid_of_blocks_is_factored_in_vectors(b, sense):
+    """By the compiler's routines for products and sums of blocks, and by XLA, which has none of
+    these, whichever way edges lead."""
     n = 4
     grid = [(i, j) for i in range(n) for j in range(n)]
     edges = [(n * (i + 1) + j, n * i + j) for i, j in grid if i + 1 < n]
     edges += [(n * i + j + 1, n * i + j) for i, j in grid if j + 1 < n]
-    plan = BlockLU.plan(n * n, np.array(edges), b)
-    assert plan.fill > 0
     rng = np.random.default_rng(b)
+    turned = {"any": rng.random(len(edges)) < 0.5, "reversed": True, "as they are": False}[sense]
+    edges = np.where(np.broadcast_to(turned, len(edges))[:, None], np.array(edges)[:, ::-1], edges)
+    plan = BlockLU.plan(n * n, edges, b)
+    assert plan.fill > 0
     diagonal = rng.normal(size=(b, b, n * n)) + 6 * b * np.eye(b)[:, :, None]
     forward, backward = rng.normal(size=(2, b, b, len(edges)))
     side = rng.normal(size=(b, n * n))
@@ -195,6 +202,10 @@ def test_a_plane_grid_of_blocks_is_factored_in_vectors(b):
     for way in (native(solved), jax.jit(solved))[: 2 if b == 2 else 1]:
         got = way(plan, diagonal, forward, backward, side)
         np.testing.assert_allclose(got, wanted, atol=1e-13)
+    traced = jax.make_jaxpr(solved)(plan, diagonal, forward, backward, side)
+    for routine in ("block_updates", "block_columns", "block_rows"):
+        called = f"call void @{routine}_{b}(" in written(traced)[0]
+        assert called == (routine == "block_updates" or b <= 8)
 
 
 # -- factors that are kept from step to step -----------------------------------------------------

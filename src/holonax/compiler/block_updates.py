@@ -57,7 +57,7 @@ def call(low: Lowering, eqn: Equation, values: list[Array]) -> list[Array]:
 def text(name: str) -> str:
     """The routine for blocks of one size."""
     b = int(name.rpartition("_")[2])
-    pieces = _pieces(b)
+    pieces = pieces_of(b)
     rows = max(_SUMS // len(pieces), 1)
     lines = [
         f"define internal void @{name}(ptr noalias %lower, ptr noalias %upper, "
@@ -85,7 +85,7 @@ def text(name: str) -> str:
     return "\n".join([*lines, "end:", "  ret void", "}"])
 
 
-def _pieces(b: int) -> list[tuple[int, int]]:
+def pieces_of(b: int) -> list[tuple[int, int]]:
     """A row in vectors: (where, how long)."""
     found, at = [], 0
     for width in (4, 2, 1):

@@ -17,7 +17,7 @@ import numpy as np
 from jax.extend import core as jax_core
 
 from .._jaxprs import scan_sizes
-from . import block_updates
+from . import block_sums, block_updates
 from .arrays import Array, Arrays, Delayed, Stored, flat_index, is_large
 from .operations import (
     Block,
@@ -151,8 +151,10 @@ class Lowering:
         self, eqn: Equation, values: list[Array], dying: list[bool], outs: tuple[bool, ...]
     ) -> list[Array]:
         name = eqn.primitive.name
-        if self.libraries and all(outs) and block_updates.routine(eqn) is not None:
-            return block_updates.call(self, eqn, values)
+        if self.libraries and all(outs):
+            for blocks in (block_updates, block_sums):
+                if blocks.routine(eqn) is not None:
+                    return blocks.call(self, eqn, values)
         if name in CALLS and CALLS[name] in eqn.params:
             inner, consts = opened(eqn.params[CALLS[name]])
             return self.run(inner, consts, values, dying, outs)

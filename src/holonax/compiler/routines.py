@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from . import block_updates, lapack
+from . import block_sums, block_updates, lapack
 
 
 class _Text:
@@ -207,7 +207,11 @@ def text(names: set[str]) -> str:
         "svd": lapack.svd,
         "eigh": lapack.eigh,
     }
-    made = [
-        makers[name]() if name in makers else block_updates.text(name) for name in sorted(names)
-    ]
+
+    def one(name: str) -> str:
+        if name in makers:
+            return makers[name]()
+        return (block_updates if name.startswith("block_updates") else block_sums).text(name)
+
+    made = [one(name) for name in sorted(names)]
     return "\n".join([_subtract(), *made]) if names else ""

@@ -23,6 +23,9 @@ from .elimination import eliminate
 from .entries import lu_entries, lu_entries_solve, lu_entries_solve_transposed
 from .indexing import at, between, check_edges, each, put_row, row, table, unset
 
+# Entries of a row of the factor from which on their products are summed by a function of their own.
+_FEW = 2
+
 
 class BlockLUFactor(Module):
     """A factored matrix, as `BlockLU.factor` returns it.
@@ -53,6 +56,7 @@ class BlockLU(Module):
     edges: Array
     pointer: Array
     row: Array
+    column: Array
     source: Array
     flipped: Array | np.ndarray | None
     diagonal_pointer: Array
@@ -96,6 +100,7 @@ class BlockLU(Module):
             edges=table(edges.ravel())[:-1].reshape(-1, 2),
             pointer=table(e.pointer),
             row=table(e.order[e.row]),
+            column=table(e.order[e.column]),
             source=table(source),
             flipped=None if flipped.all() or not flipped.any() else flipped,
             diagonal_pointer=table(e.diagonal_pointer),
@@ -206,38 +211,42 @@ class BlockLU(Module):
         return each(self.n, eliminate_column, (pivots, L, U))
 
     def _solve(self, pivots: Array, L: Array, U: Array, rhs: Array) -> Array:
-        b = self.size
+        several = self.entry_count > _FEW * self.n
 
         def forward(p: Array, x: Array) -> Array:
             i = at(self.order, p)
+            if several:
+                tables = self.diagonal_pointer, self.diagonal_update, self.column
+                y = hx_block_columns(row(x, i), L, x, *tables, p)
+                return put_row(x, i, jnp.stack(lu_entries_solve(self._pivot(pivots, p), y)))
             y = jnp.stack(lu_entries_solve(self._pivot(pivots, p), row(x, i)))
 
             def step(e: Array, x: Array) -> Array:
                 i = at(self.row, e)
-                return put_row(x, i, row(x, i) - _columns(row(L, e), y, b))
+                return put_row(x, i, row(x, i) - _columns(row(L, e), y))
 
             return between(self.pointer, p, step, put_row(x, i, y))
 
         def backward(k: Array, x: Array) -> Array:
             p = self.n - 1 - k
             i = at(self.order, p)
+            if several:
+                return put_row(x, i, hx_block_rows(row(x, i), U, x, self.pointer, self.row, p))
 
             def step(e: Array, y: Array) -> Array:
-                return y - _rows(row(U, e), row(x, at(self.row, e)), b)
+                return y - _rows(row(U, e), row(x, at(self.row, e)))
 
             return put_row(x, i, between(self.pointer, p, step, row(x, i)))
 
         return each(self.n, backward, each(self.n, forward, rhs.T)).T
 
     def _solve_transposed(self, pivots: Array, L: Array, U: Array, rhs: Array) -> Array:
-        b = self.size
-
         def forward(p: Array, x: Array) -> Array:
             y = row(x, at(self.order, p))
 
             def step(e: Array, x: Array) -> Array:
                 i = at(self.row, e)
-                return put_row(x, i, row(x, i) - _columns(row(U, e), y, b))
+                return put_row(x, i, row(x, i) - _columns(row(U, e), y))
 
             return between(self.pointer, p, step, x)
 
@@ -246,7 +255,7 @@ class BlockLU(Module):
             i = at(self.order, p)
 
             def step(e: Array, y: Array) -> Array:
-                return y - _rows(row(L, e), row(x, at(self.row, e)), b)
+                return y - _rows(row(L, e), row(x, at(self.row, e)))
 
             y = between(self.pointer, p, step, row(x, i))
             return put_row(x, i, jnp.stack(lu_entries_solve_transposed(self._pivot(pivots, p), y)))
@@ -258,7 +267,10 @@ class BlockLU(Module):
         return [[packed[r * b + c] for c in range(b)] for r in range(b)]
 
 
-@jax.jit  # by its name the compiler knows it: compiler/block_updates.py
+# By their names the compiler knows these: compiler/block_updates.py, block_sums.py.
+
+
+@jax.jit
 def hx_block_updates(
     lower: Array,
     upper: Array,
@@ -280,19 +292,44 @@ def hx_block_updates(
     return between(pointer, e, update, (lower, upper))
 
 
+@jax.jit
+def hx_block_columns(
+    y: Array, X: Array, x: Array, pointer: Array, entries: Array, places: Array, p: Array
+) -> Array:
+    """y less the sum of Xᵀ x over some entries of a factor, those that are listed for p."""
+
+    def less(k: Array, y: Array) -> Array:
+        e = at(entries, k)
+        return y - _columns(row(X, e), row(x, at(places, e)))
+
+    return between(pointer, p, less, y)
+
+
+@jax.jit
+def hx_block_rows(y: Array, X: Array, x: Array, pointer: Array, places: Array, p: Array) -> Array:
+    """y less the sum of X x over the entries of p."""
+
+    def less(e: Array, y: Array) -> Array:
+        return y - _rows(row(X, e), row(x, at(places, e)))
+
+    return between(pointer, p, less, y)
+
+
 def _product(left: Array, right: Array, b: int) -> Array:
     """XᵀY of blocks flattened by rows: rank-one terms, which run along contiguous memory."""
     x, y = left.reshape(b, b), right.reshape(b, b)
     return sum((x[k][:, None] * y[k] for k in range(1, b)), x[0][:, None] * y[0]).ravel()
 
 
-def _columns(block: Array, y: Array, b: int) -> Array:
+def _columns(block: Array, y: Array) -> Array:
     """Xᵀ y of a block flattened by rows."""
+    b = y.size
     x = block.reshape(b, b)
     return sum((x[k] * y[k] for k in range(1, b)), x[0] * y[0])
 
 
-def _rows(block: Array, y: Array, b: int) -> Array:
+def _rows(block: Array, y: Array) -> Array:
     """X y of a block flattened by rows."""
+    b = y.size
     x = block.reshape(b, b)
     return sum((x[:, k] * y[k] for k in range(1, b)), x[:, 0] * y[0])
