@@ -1,5 +1,6 @@
 """Programs of wide arrays: loops that are done strip by strip, and totals in vectors."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -9,7 +10,7 @@ import pytest
 from jax import lax
 
 import holonax as hx
-from holonax.compiler import machine, strips
+from holonax.compiler import machine, native, strip_writer, strips
 from holonax.compiler.executable import Layout, Program
 from holonax.compiler.operations import Block, blocks_in
 from holonax.compiler.program import Lowered, Lowering, lowered
@@ -97,6 +98,53 @@ def test_loops_in_strips_give_the_same_numbers(f: Any, n: int) -> None:
     for one, other in zip(found, jax.jit(f)(x, y), strict=True):
         scale = np.max(np.abs(other)) * n  # of the terms of the sums
         np.testing.assert_allclose(one.reshape(other.shape), other, rtol=1e-13, atol=1e-16 * scale)
+
+
+def _twice(x: Any, y: Any) -> Any:
+    """Arrays that are written, and read again when a total of all entries is known."""
+    turned = jnp.sin(x) * y
+    between = turned[:, 1:] - turned[:, :-1]
+    kept = jnp.exp(-(turned**2)), _shifted(between, 0, 1) + x
+    return sum(kept) * jnp.max(jnp.abs(between)) - kept[0] * jnp.sum(kept[1])
+
+
+@pytest.mark.parametrize("n", [1000, 1003, 2304])
+@pytest.mark.parametrize("f", [_twice, _in_place, _along_a_chain])
+def test_what_goes_past_the_cache_is_written_all_the_same(
+    f: Any, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In whole lines, which rows of any length do not consist of."""
+    x, y = np.random.default_rng(n).normal(size=(2, 3, n))
+    wanted, _, _ = _compiled(f, x, y)
+    np.testing.assert_allclose(wanted[0], jax.tree.leaves(jax.jit(f)(x, y))[0], rtol=1e-11)
+    past = []
+    decide = StripEmitter._goes_past_cache
+
+    def recorded(self: Any, *given: Any) -> bool:
+        past.append(decide(self, *given))
+        return past[-1]
+
+    monkeypatch.setattr(strip_writer, "_PAST_CACHE", 0)
+    monkeypatch.setattr(StripEmitter, "_goes_past_cache", recorded)
+    found, _, _ = _compiled(f, x, y)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+    if f is _twice and machine.host_lanes() == 8:
+        assert any(past) == (n % 8 == 0)
+
+
+def test_room_is_kept_for_the_next_call_and_not_shared_between_threads() -> None:
+    """Of two programs with large arrays, each in two threads at once."""
+    x = np.random.default_rng(3).normal(size=(3, 120_000))
+    f = lambda x: jnp.cumsum(jnp.sin(x[:, ::-1]) * x, axis=1)[:, ::-1] + x  # noqa: E731
+    programs = [native(lambda x, k=k: f(x) * k) for k in (1.0, 2.0)]
+    wanted = np.asarray(programs[0](x))
+    with ThreadPoolExecutor(4) as pool:
+        runs = [pool.submit(programs[k % 2], (1 + k) * x) for k in range(12)]
+        again = [np.asarray(programs[k % 2]((1 + k) * x)) for k in range(12)]
+        for run, other in zip(runs, again, strict=True):
+            np.testing.assert_array_equal(run.result(), other)
+    np.testing.assert_array_equal(programs[0](x), wanted)
 
 
 def test_what_loops_pass_on_needs_no_room_for_all_entries() -> None:
