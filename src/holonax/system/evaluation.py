@@ -19,7 +19,7 @@ from .base import Array, System
 # Up to this many velocity coordinates the dense matrices G and M are part of every answer.
 DENSE = 60
 _MANY = 64  # states in one call,
-_NUMBERS = 200_000  # and about the most velocities of these together
+_NUMBERS = 20_000  # and about the most velocities of these together
 
 
 class Evaluation(NamedTuple):
