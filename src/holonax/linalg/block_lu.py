@@ -23,8 +23,9 @@ from .elimination import eliminate
 from .entries import lu_entries, lu_entries_solve, lu_entries_solve_transposed
 from .indexing import at, between, check_edges, each, put_row, row, table, unset
 
-# Entries of a row of the factor from which on their products are summed by a function of their own.
-_FEW = 2
+# Products with the entries of a row are summed by a function of their own from so many entries of a
+# row on, in matrices of so many blocks.
+_SEVERAL, _BLOCKS = 2, 16
 
 
 class BlockLUFactor(Module):
@@ -56,7 +57,7 @@ class BlockLU(Module):
     edges: Array
     pointer: Array
     row: Array
-    column: Array
+    column: Array | None  # where sums have a function of their own
     source: Array
     flipped: Array | np.ndarray | None
     diagonal_pointer: Array
@@ -95,12 +96,13 @@ class BlockLU(Module):
         source = np.where(e.source < 0, len(edges), e.source)  # fill points at a block of zeros
         flipped = np.zeros(len(edges), dtype=bool)
         flipped[e.source[e.source >= 0]] = e.flipped[e.source >= 0]
+        several = len(e.row) > _SEVERAL * n
         return BlockLU(
             order=table(e.order),
             edges=table(edges.ravel())[:-1].reshape(-1, 2),
             pointer=table(e.pointer),
             row=table(e.order[e.row]),
-            column=table(e.order[e.column]),
+            column=table(e.order[e.column]) if n >= _BLOCKS and several else None,
             source=table(source),
             flipped=None if flipped.all() or not flipped.any() else flipped,
             diagonal_pointer=table(e.diagonal_pointer),
@@ -211,11 +213,9 @@ class BlockLU(Module):
         return each(self.n, eliminate_column, (pivots, L, U))
 
     def _solve(self, pivots: Array, L: Array, U: Array, rhs: Array) -> Array:
-        several = self.entry_count > _FEW * self.n
-
         def forward(p: Array, x: Array) -> Array:
             i = at(self.order, p)
-            if several:
+            if self.column is not None:
                 tables = self.diagonal_pointer, self.diagonal_update, self.column
                 y = hx_block_columns(row(x, i), L, x, *tables, p)
                 return put_row(x, i, jnp.stack(lu_entries_solve(self._pivot(pivots, p), y)))
@@ -230,7 +230,7 @@ class BlockLU(Module):
         def backward(k: Array, x: Array) -> Array:
             p = self.n - 1 - k
             i = at(self.order, p)
-            if several:
+            if self.column is not None:
                 return put_row(x, i, hx_block_rows(row(x, i), U, x, self.pointer, self.row, p))
 
             def step(e: Array, y: Array) -> Array:
