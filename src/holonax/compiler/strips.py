@@ -21,7 +21,7 @@ from .llvm import STATEMENTS
 from .operations import Block, Buffer, For, Node, blocks_in, everything_in, touched
 from .totals import totals
 
-LENGTH = 128  # entries of a strip at most,
+LENGTH = 136  # entries of a strip at most,
 SHORTEST = 96  # and at least
 LONG = 4  # strips from which on loops are done in these
 NEAR = 2  # entries by which the arrays of bodies and of joints may differ
@@ -240,12 +240,15 @@ class _Maker:
         return [Node("strips", "", (), self.made[-1])]
 
     def _length(self, parts: list[StripPart]) -> int | None:
-        """Entries of a strip: such that no loop ends with less than a vector."""
-        for length in range(LENGTH, SHORTEST - 1, -self._lanes):
-            ends = ((x.count + x.lag) % length for x in parts)
-            if not any(0 < rest < self._lanes for rest in ends):
-                return length
-        return None
+        """Entries of a strip: such that no loop ends with less than a vector, in as few strips as
+        can be, all of them about as long."""
+        totals = {x.count + x.lag for x in parts}
+        fits = [
+            length
+            for length in range(SHORTEST, LENGTH + 1, self._lanes)
+            if not any(0 < total % length < self._lanes for total in totals)
+        ]
+        return min(fits, key=lambda length: (-(-max(totals) // length), length), default=None)
 
     def _part(self, node: Node, usual: int) -> StripPart | None:
         """A statement as one of a group; None if it cannot be."""
