@@ -325,6 +325,26 @@ def test_places_of_a_beam_by_name():
         cantilever(8).equilibrium().beam("rod")
 
 
+def test_quantities_of_a_beam_by_place():
+    """In results, events and plots; a place between two nodes is no node."""
+    model = cantilever(4, force=(0.0, 0.0, -1.0))
+    system, start = model.build()
+    assert system.own_name("beam(0.5).position.x") == "beam[2].position.x"
+    falls = hx.Event("falls", "beam.end.z + 1e-6", direction="falling", terminal=True)
+    methods = {"formulation": hx.Index3(), "integrator": hx.GeneralizedAlpha(0.8)}
+    result = hx.simulate(system, start, 0.01, dt=1e-4, events=[falls], **methods)
+    assert result.status == "event"
+    places = {"beam.end.z": "beam[4].z", "beam(0.5).velocity": "beam[2].velocity"}
+    for place, own in places.items():
+        np.testing.assert_array_equal(result.quantity(place), result.quantity(own))
+    assert_allclose(result.quantity("beam.end.z")[-1], -1e-6, rtol=1e-6)
+    figure = hx.plot(result, ["beam.end.z", "beam(0.5)"])
+    assert len(figure.axes) >= 2
+    for ask in (lambda: result["beam(0.3)"], lambda: result.quantity("beam(0.3).z")):
+        with pytest.raises(KeyError, match=r"'beam\(0.3\)' is between two nodes; 'beam\[1\]'"):
+            ask()
+
+
 # -- sections --------------------------------------------------------------------------------------
 
 

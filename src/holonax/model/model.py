@@ -466,7 +466,7 @@ class Model(AnalysisMethods):
         found = node_named(name, self._beams.values()) if isinstance(name, str) else None
         if found is None:
             return name
-        if found.off > 1e-9:
+        if found.is_between:
             at = found.beam.coordinates[found.node]
             warn(
                 f"{item.owner}: {name!r} is between two nodes; it is put at {found.body!r}, at "

@@ -49,7 +49,9 @@ class Registry:
 
     def __init__(self, result: Result):
         self._known: dict[str, np.ndarray] = {}
-        of = _of_mechanism if isinstance(result.system, Mechanism) else _of_functions
+        system = result.system
+        self.own_name = system.own_name if isinstance(system, Mechanism) else str
+        of = _of_mechanism if isinstance(system, Mechanism) else _of_functions
         found = {**dict(_of_run(result)), **dict(of(result))}
         self.entries = {name: found[name] for name in sorted(found, key=_is_of_run)}
 
@@ -67,6 +69,7 @@ class Registry:
 
     def entry(self, owner: str, name: object) -> tuple[str, Entry, int | None]:
         """The quantity that a name means: its own name, itself, and which component."""
+        name = self.own_name(name) if isinstance(name, str) else name
         if isinstance(name, str) and name in self.entries:
             return name, self.entries[name], None
         whole, _, label = name.rpartition(".") if isinstance(name, str) else ("", "", "")
@@ -218,6 +221,7 @@ def expanded(owner: str, result: Result, names: Any) -> list[str]:
     for name in names:
         if not isinstance(name, str):
             raise TypeError(f"{owner}: {shown(name)} is no name of a quantity. Give strings.")
+        name = registry.own_name(name)
         wanted = [name]
         if name not in registry.entries:
             own = [x for x in registry.entries if x.rpartition(".")[0] == name]

@@ -22,7 +22,7 @@ from ..result.result import Result
 from ..start.consistent import Start
 from ..system.clock import Clock
 from ..system.mechanism import Mechanism
-from ..system.quantities import Quantity, find, names_of
+from ..system.quantities import Quantity
 from ..system.situation import Recorded
 from .simulate import simulate
 
@@ -94,7 +94,7 @@ class _Loop:
         self._check()
 
     def _check(self) -> None:
-        known, measured = self.system.parameters(), self.system.measured()
+        known = self.system.parameters()
         forces = {x for group in self.system.bodies.forces for x in group.names}
         able = [x for x, y in known.items() if x.partition(".")[0] in forces and np.ndim(y) == 0]
         for name in self.outputs:
@@ -103,10 +103,7 @@ class _Loop:
             if self.outputs.count(name) > 1:
                 raise ValueError(f"Controller: {name!r} is set twice. Leave one out.")
         for name in (x for c in self.controllers for x in c.inputs):
-            found = find(measured, name)
-            if found is None:
-                raise KeyError(unknown_name("Controller", "quantity", name, names_of(measured)))
-            self._inputs[name] = found
+            self._inputs[name] = self.system.named_quantity("Controller", name)
         self.values = np.array([float(known[name]) for name in self.outputs])
 
     def sample(self, due: list[Controller], t: float, q: np.ndarray, v: np.ndarray) -> Mechanism:

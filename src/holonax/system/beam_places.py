@@ -75,6 +75,21 @@ class NodeNamed(NamedTuple):
         """The node's own name."""
         return self.beam.node_name(self.node)
 
+    @property
+    def is_between(self) -> bool:
+        """Whether the place is between two nodes."""
+        return self.off > 1e-9
+
+    def checked(self, name: str) -> NodeNamed:
+        """Itself; a `name` that means no node of a computed motion is refused."""
+        if self.is_between:
+            at = self.beam.coordinates[self.node]
+            raise KeyError(
+                f"{name!r} is between two nodes; {self.body!r}, at {at:.6g}, is the nearest. "
+                f"result.beam({self.beam.name!r}).at(...) gives the axis between them."
+            )
+        return self
+
 
 _COORDINATE = re.compile(r"(?P<beam>.+)\((?P<at>[^()]+)\)")
 
@@ -95,6 +110,17 @@ def node_named(name: str, beams: Iterable[BeamPlace]) -> NodeNamed | None:
             node = int(np.argmin(distance))
             return NodeNamed(beam, node, float(distance[node]))
     return None
+
+
+def own_name(name: str, beams: Iterable[BeamPlace]) -> str:
+    """The name of a node, of a coordinate or a quantity of it, where the node is said by a place on
+    its beam: ``"beam[8].z"`` for ``"beam.end.z"``."""
+    beams = tuple(beams)
+    for end in (*(k for k, letter in enumerate(name) if letter == "."), len(name)):
+        node = node_named(name[:end], beams)
+        if node is not None:
+            return node.checked(name[:end]).body + name[end:]
+    return name
 
 
 def _number(text: str) -> float | None:

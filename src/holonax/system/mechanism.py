@@ -33,7 +33,7 @@ from .array_types import (
 )
 from .base import Array, ConstraintFactor, Metric, Rows, System
 from .beam import BeamElement
-from .beam_places import BeamPlace, node_named
+from .beam_places import BeamPlace, node_named, own_name
 from .changed_numbers import following_of
 from .elements import Indices
 from .first_order import StateValue, state_rows
@@ -475,7 +475,7 @@ class Mechanism(System):
     def held_coordinates(self, item: int | str, nq: int) -> list[int]:
         names = self.velocity_names(self.velocity_size(nq))
         if isinstance(item, str):
-            item = self._own_name(item)
+            item = self.own_name(item)
             exact = [i for i, name in enumerate(names) if name == item]
             whole = [i for i, name in enumerate(names) if name.rsplit(".", 1)[0] == item]
             if exact or whole:
@@ -491,13 +491,9 @@ class Mechanism(System):
             )
         return [item]
 
-    def _own_name(self, item: str) -> str:
-        """The name of a body or coordinate, where it is said by a place on a beam."""
-        for name, rest in ((item, ""), *([item.rsplit(".", 1)] if "." in item else [])):
-            node = node_named(name, self.beams)
-            if node is not None:
-                return f"{node.body}.{rest}" if rest else node.body
-        return item
+    def own_name(self, name: str) -> str:
+        """The name of a body, coordinate or quantity, where it is said by a place on a beam."""
+        return own_name(name, self.beams)
 
     def constraint_names(self, rows: int) -> list[str]:
         names = self.bodies.row_names("holonomic")
@@ -553,7 +549,7 @@ class Mechanism(System):
     def named_quantity(self, owner: str, name: object) -> Quantity:
         """The quantity of that name, or one message that begins with `owner`."""
         known = self.measured()
-        found = find(known, name) if isinstance(name, str) else None
+        found = find(known, self.own_name(name)) if isinstance(name, str) else None
         if found is None:
             raise KeyError(unknown_name(owner, "quantity", name, names_of(known)))
         return found
@@ -597,7 +593,7 @@ class Mechanism(System):
         if isinstance(body, str):
             node = node_named(body, self.beams)
             if node is not None:
-                return node.beam.first + node.node
+                return node.beam.first + node.checked(body).node
             if body in self.bodies.rigid:
                 return self.bodies.names.index(body)
         known = listed(self.bodies.rigid)
