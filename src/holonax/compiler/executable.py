@@ -38,6 +38,11 @@ def _room(size: int) -> np.ndarray:
     return _kept.room
 
 
+def let_go() -> None:
+    """Give the room of this thread back."""
+    _kept.room = np.empty(0, np.uint8)
+
+
 def _address(x: np.ndarray) -> int:
     return x.__array_interface__["data"][0]
 

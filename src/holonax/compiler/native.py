@@ -23,7 +23,7 @@ from jax.extend import core as jax_core
 from .._collecting import uncollected
 from .._config import refuse_after_fork
 from . import fingerprint, machine, store, trees
-from .executable import Layout, Program
+from .executable import Layout, Program, let_go
 from .interrupt import CompilationInterrupted, compiling, patiently
 from .machine import Effort
 from .operations import Unsupported
@@ -74,9 +74,10 @@ _functions: weakref.WeakSet[Native] = weakref.WeakSet()
 
 
 def forget() -> None:
-    """Drop the programs in memory; those on disk stay."""
+    """Drop the programs in memory, and the room they worked in; those on disk stay."""
     for function in list(_functions):
         function._known.clear()
+    let_go()
 
 
 class Native:
