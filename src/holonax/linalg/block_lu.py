@@ -22,10 +22,7 @@ from .._modules import Module
 from .elimination import eliminate
 from .entries import lu_entries, lu_entries_solve, lu_entries_solve_transposed
 from .indexing import at, between, check_edges, each, put_row, row, table, unset
-
-# Products with the entries of a row are summed by a function of their own from so many entries of a
-# row on, in matrices of so many blocks.
-_SEVERAL, _BLOCKS = 2, 16
+from .limits import SUMMED_BLOCKS, SUMMED_ENTRIES
 
 
 class BlockLUFactor(Module):
@@ -96,13 +93,13 @@ class BlockLU(Module):
         source = np.where(e.source < 0, len(edges), e.source)  # fill points at a block of zeros
         flipped = np.zeros(len(edges), dtype=bool)
         flipped[e.source[e.source >= 0]] = e.flipped[e.source >= 0]
-        several = len(e.row) > _SEVERAL * n
+        summed = n >= SUMMED_BLOCKS and len(e.row) > SUMMED_ENTRIES * n
         return BlockLU(
             order=table(e.order),
             edges=table(edges.ravel())[:-1].reshape(-1, 2),
             pointer=table(e.pointer),
             row=table(e.order[e.row]),
-            column=table(e.order[e.column]) if n >= _BLOCKS and several else None,
+            column=table(e.order[e.column]) if summed else None,
             source=table(source),
             flipped=None if flipped.all() or not flipped.any() else flipped,
             diagonal_pointer=table(e.diagonal_pointer),
