@@ -30,6 +30,6 @@ UNROLLED_ROWS = 32  # rows up to which such a matrix is eliminated unrolled, wit
 AT_ONCE = 8
 AT_ONCE_IF_SHORT = 24  # of functions of few operations
 
-# -- triangular solves with a factor of blocks (`block_lu.py`): from how many entries of a row on, in
-# matrices of how many blocks, their products are summed by a function of its own --
+# -- triangular solves with a factor of blocks (`block_lu.py`): products are summed by a function of
+# its own from so many entries of a row on, in matrices of so many blocks --
 SUMMED_ENTRIES, SUMMED_BLOCKS = 2, 16
