@@ -32,11 +32,11 @@ BOUNCE = hx.Event("floor", floor, direction="falling", change=hx.Impact(1.0))
 
 RUNS = {  # the mechanism, how long, and how
     "times": (examples.slider_crank, 600.0, {"rtol": 1e-10, "events": (FLAT,)}, 1001),
-    "steps": (examples.slider_crank, 800.0, {"dt": 1e-3, "save": 50}, None),
+    "steps": (examples.slider_crank, 4000.0, {"dt": 1e-3, "save": 50}, None),
     "rare": (examples.slider_crank, 2000.0, {"dt": 1e-3, "save": 300_000}, None),
     "bounces": (ball, 250.0, {"rtol": 1e-8, "events": (BOUNCE,)}, 2001),
     "auto": (examples.stiff_double_pendulum, 30000.0, {"rtol": 1e-6, "method": "auto"}, 2001),
-    "spatial": (examples.heavy_top, 1600.0, {"dt": 1e-3, "save": 7, "store": True}, None),
+    "spatial": (examples.heavy_top, 3200.0, {"dt": 1e-3, "save": 7, "store": True}, None),
 }
 
 

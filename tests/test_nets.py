@@ -297,7 +297,8 @@ def test_a_factor_is_kept_until_steps_take_more_work_than_with_a_new_one():
 def test_a_cable_of_a_thousand_elements_takes_steps_of_the_motion():
     """Taut between two points and let go: the middle falls freely until the transverse wave, at
     sqrt(T / m) = 127 m/s, arrives. The slope of the first accelerations, the rounding of strains
-    times EA damping / (m l), is not followed."""
+    times EA damping / (m l), is not followed. A factor serves while changes shrink by it, so that
+    there are fewer of these than iterations."""
     model = hx.Model()
     ends = (0.0, 0.0, 0.0), (40.0, 0.0, 0.0)
     model.cable("line", *ends, EA=5e6, mass=0.39, length=39.95, elements=1000, damping=0.02)
@@ -305,7 +306,8 @@ def test_a_cable_of_a_thousand_elements_takes_steps_of_the_motion():
     model.spherical("right", "ground", "line.end", at=ends[1])
     method = {"formulation": hx.Index3(), "integrator": hx.GeneralizedAlpha(0.8)}
     result = model.simulate(0.1, dt=5e-3, save="end", **method)
-    assert result.success and result.stats["newton_iterations"] <= 4 * result.stats["steps"]
+    assert result.success and result.stats["newton_iterations"] <= 6 * result.stats["steps"]
+    assert result.stats["factorizations"] <= 2 * result.stats["steps"]
     middle = np.asarray(result["line(0.5)"].position)[-1]
     np.testing.assert_allclose(middle, (20.0, 0.0, -0.5 * 9.81 * 0.1**2), atol=1e-6)
 
