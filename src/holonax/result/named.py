@@ -47,10 +47,13 @@ class Entry:
 class Registry:
     """All quantities of a result; each is computed when it is first asked for."""
 
+    own_name: Callable[[str], str] = str  # of a quantity that may be said by a place on a beam
+
     def __init__(self, result: Result):
         self._known: dict[str, np.ndarray] = {}
         system = result.system
-        self.own_name = system.own_name if isinstance(system, Mechanism) else str
+        if isinstance(system, Mechanism):
+            self.own_name = system.own_name
         of = _of_mechanism if isinstance(system, Mechanism) else _of_functions
         found = {**dict(_of_run(result)), **dict(of(result))}
         self.entries = {name: found[name] for name in sorted(found, key=_is_of_run)}
