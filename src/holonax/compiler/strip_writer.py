@@ -180,10 +180,28 @@ class StripEmitter(LoopEmitter):
         if line in self._fetched:
             return
         self._fetched.add(line)
-        writes = any(x.buffer is buffer and x.writes for x in self._part.accesses)
-        writes = writes or buffer in self._part.writes
         kind = stored_type(buffer.kind)
         there = self._value(f"getelementptr {kind}, ptr {pointer}, i64 {self._length}")
+        self._ask_for(buffer, there)
+
+    def _fetch_rows(self, buffer: Buffer, step: int, first: int) -> None:
+        """The same for an array that has `step` numbers of each body side by side: those of the
+        bodies of a vector are as many vectors, and each of the numbers asks for one of these."""
+        line = buffer, first
+        if step < 0 or line in self._fetched:
+            return
+        self._fetched.add(line)
+        body, which = divmod(first, step)
+        at = self._value(f"mul nsw i64 %i, {step}")
+        ahead = (body + self._length) * step + which * self.lanes
+        at = self._value(f"add nsw i64 {at}, {ahead}")
+        name, kind = self._in_memory(buffer), stored_type(buffer.kind)
+        self._ask_for(buffer, self._value(f"getelementptr {kind}, ptr {name}, i64 {at}"))
+
+    def _ask_for(self, buffer: Buffer, there: str) -> None:
+        assert self._part is not None
+        writes = any(x.buffer is buffer and x.writes for x in self._part.accesses)
+        writes = writes or buffer in self._part.writes
         self.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
         how = f"i32 {int(writes)}, i32 {_SECOND_CACHE}, i32 1"
         self.lines.append(f"  call void @llvm.prefetch.p0(ptr {there}, {how})")
@@ -191,8 +209,11 @@ class StripEmitter(LoopEmitter):
     def _pointers(self, buffer: Buffer, index: Node, *, fetched: bool = False) -> str:
         if buffer not in self._local:
             pointer = super()._pointers(buffer, index)
-            if self._part is not None and self._is_even(index) and not fetched:
-                self._fetch(buffer, index, pointer)
+            if self._part is not None and not fetched:
+                if self._is_even(index):
+                    self._fetch(buffer, index, pointer)
+                elif index in self._part.places:
+                    self._fetch_rows(buffer, *self._part.places[index])
             return pointer
         assert self._part is not None
         local, first = self._local[buffer], self._part.places[index][1]
