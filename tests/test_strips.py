@@ -108,12 +108,26 @@ def _twice(x: Any, y: Any) -> Any:
     return sum(kept) * jnp.max(jnp.abs(between)) - kept[0] * jnp.sum(kept[1])
 
 
+def _rows(x: Any, y: Any) -> Any:
+    """Three numbers of each body side by side, for what is done one body after the other."""
+    turned = jnp.sin(x) * y
+    between = _shifted(turned[:, 1:] - turned[:, :-1], 0, 1)
+    each = jnp.stack([between[0] * x[1], between[1] - turned[0], turned[2]], axis=1)
+
+    def following(k: Any, total: Any) -> Any:
+        return 0.5 * total + 0.1 * each[k]
+
+    last = jax.lax.fori_loop(0, x.shape[1], following, jnp.ones(3))
+    return x * last[0] + y, last
+
+
 @pytest.mark.parametrize("n", [1000, 1003, 2304])
-@pytest.mark.parametrize("f", [_twice, _in_place, _along_a_chain])
+@pytest.mark.parametrize("f", [_twice, _in_place, _along_a_chain, _rows])
 def test_what_goes_past_the_cache_is_written_all_the_same(
     f: Any, n: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In whole lines, which rows of any length do not consist of."""
+    """In whole lines, which rows of any length do not consist of; and so is what strips ask for
+    ahead, side by side for each number or for each body."""
     x, y = np.random.default_rng(n).normal(size=(2, 3, n))
     wanted, _, _ = _compiled(f, x, y)
     np.testing.assert_allclose(wanted[0], jax.tree.leaves(jax.jit(f)(x, y))[0], rtol=1e-11)
@@ -124,13 +138,23 @@ def test_what_goes_past_the_cache_is_written_all_the_same(
         past.append(decide(self, *given))
         return past[-1]
 
-    monkeypatch.setattr(strip_writer, "_PAST_CACHE", 0)
+    asked = []
+    rows = StripEmitter._fetch_rows
+
+    def asked_for(self: Any, *given: Any) -> None:
+        asked.append(given)
+        rows(self, *given)
+
+    for limit in ("_BEYOND_CACHE", "_PAST_CACHE", "_MUCH"):
+        monkeypatch.setattr(strip_writer, limit, 0)
+    monkeypatch.setattr(StripEmitter, "_fetch_rows", asked_for)
     monkeypatch.setattr(StripEmitter, "_goes_past_cache", recorded)
     found, _, _ = _compiled(f, x, y)
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(one, other)
     if f is _twice and machine.host_lanes() == 8:
         assert any(past) == (n % 8 == 0)
+    assert bool(asked) == (f is _rows)
 
 
 def test_room_is_kept_for_the_next_call_and_not_shared_between_threads() -> None:

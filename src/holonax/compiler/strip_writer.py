@@ -9,7 +9,9 @@ from .strips import Local, StripPart, Strips, in_strips
 
 _SECOND_CACHE = 2  # what LLVM calls it
 _LINE = 64  # bytes that memory is moved by
-_PAST_CACHE = 1 << 26  # bytes that a group of loops touches, from which on no cache holds them
+_BEYOND_CACHE = 1 << 25  # bytes of all arrays of a program, from which on it waits for memory
+_PAST_CACHE = 1 << 26  # bytes of all arrays of a program, from which on no cache holds them
+_MUCH = 1 << 24  # bytes of a group of loops that are gone from it before the next one begins
 
 
 class StripEmitter(LoopEmitter):
@@ -54,10 +56,11 @@ class StripEmitter(LoopEmitter):
         self._local, self._past = {}, set()
 
     def _written_past_cache(self, strips: Strips) -> set[Buffer]:
-        """What a group only writes, if it goes through more memory than a cache has."""
+        """What a group only writes, if no cache holds it until it is read."""
         accesses = [x for part in strips.parts for x in part.accesses]
         touched = {x.buffer for x in accesses if x.buffer not in self._local}
-        if sum(x.size * _width(x.kind) for x in touched) < _PAST_CACHE:
+        size = sum(x.size * _width(x.kind) for x in touched)
+        if self.scratch < _PAST_CACHE or size < _MUCH:
             return set()
         read = {x.buffer for x in accesses if not x.writes}
         read = read.union(*(x.reads | x.writes | x.alone for x in strips.parts))
@@ -209,7 +212,7 @@ class StripEmitter(LoopEmitter):
     def _pointers(self, buffer: Buffer, index: Node, *, fetched: bool = False) -> str:
         if buffer not in self._local:
             pointer = super()._pointers(buffer, index)
-            if self._part is not None and not fetched:
+            if self._part is not None and self.scratch >= _BEYOND_CACHE and not fetched:
                 if self._is_even(index):
                     self._fetch(buffer, index, pointer)
                 elif index in self._part.places:
