@@ -121,8 +121,17 @@ def _rows(x: Any, y: Any) -> Any:
     return x * last[0] + y, last
 
 
+def _kept(x: Any, y: Any) -> Any:
+    """Arrays that are read by other loops of a group, ahead and behind, and by those after it."""
+    turned = jnp.sin(x) * y
+    ahead = turned[:, 1:] - 2 * turned[:, :-1]
+    around = _shifted(ahead, 0, 1) * x + _shifted(ahead, 1, 0)
+    largest = jnp.max(jnp.abs(around))
+    return turned * largest + around, ahead / largest
+
+
 @pytest.mark.parametrize("n", [1000, 1003, 2304])
-@pytest.mark.parametrize("f", [_twice, _in_place, _along_a_chain, _rows])
+@pytest.mark.parametrize("f", [_twice, _neighbours, _in_place, _along_a_chain, _rows, _kept])
 def test_what_goes_past_the_cache_is_written_all_the_same(
     f: Any, n: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,16 +147,23 @@ def test_what_goes_past_the_cache_is_written_all_the_same(
         past.append(decide(self, *given))
         return past[-1]
 
-    asked = []
+    asked: list[Any] = []
+    copies: list[Any] = []
     rows = StripEmitter._fetch_rows
 
     def asked_for(self: Any, *given: Any) -> None:
         asked.append(given)
         rows(self, *given)
 
+    def copied(group: strips.Strips) -> list[Any]:
+        made = strips.with_copies(group)
+        copies.extend(made)
+        return made
+
     for limit in ("_BEYOND_CACHE", "_PAST_CACHE", "_MUCH"):
         monkeypatch.setattr(strip_writer, limit, 0)
     monkeypatch.setattr(StripEmitter, "_fetch_rows", asked_for)
+    monkeypatch.setattr(strip_writer, "with_copies", copied)
     monkeypatch.setattr(StripEmitter, "_goes_past_cache", recorded)
     found, _, _ = _compiled(f, x, y)
     for one, other in zip(found, wanted, strict=True):
@@ -155,6 +171,7 @@ def test_what_goes_past_the_cache_is_written_all_the_same(
     if f is _twice and machine.host_lanes() == 8:
         assert any(past) == (n % 8 == 0)
     assert bool(asked) == (f is _rows)
+    assert copies or f is not _kept
 
 
 def test_room_is_kept_for_the_next_call_and_not_shared_between_threads() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from .llvm import _width, stored_type
 from .loops import LoopEmitter
 from .operations import Block, Buffer, Node
-from .strips import Local, StripPart, Strips, in_strips
+from .slots import placed
+from .strips import Local, StripPart, Strips, in_strips, with_copies
 
 _SECOND_CACHE = 2  # what LLVM calls it
 _LINE = 64  # bytes that memory is moved by
@@ -28,7 +29,13 @@ class StripEmitter(LoopEmitter):
         super().__init__(main, buffers, inputs, outputs)
 
     def _head(self, buffers: list[Buffer], inputs: int, outputs: int) -> None:
-        in_strips(self._main, lambda node: self._spread_of(node.data) is not None, self.lanes)
+        made = in_strips(
+            self._main, lambda node: self._spread_of(node.data) is not None, self.lanes
+        )
+        sizes = {x: x.size * _width(x.kind) for x in buffers if x.place == "scratch" and x.live}
+        much = bool(made) and sum(sizes.values()) >= _PAST_CACHE
+        if much and placed(self._main, sizes)[1] >= _PAST_CACHE:
+            buffers = [*buffers, *(x for strips in made for x in with_copies(strips))]
         super()._head(buffers, inputs, outputs)
 
     def _strips(self, node: Node) -> None:

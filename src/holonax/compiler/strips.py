@@ -351,16 +351,17 @@ def _usual_count(block: Block) -> int:
     return max(operations, key=lambda count: operations[count])
 
 
-def in_strips(main: Block, in_vectors: Callable[[Node], bool], lanes: int) -> None:
-    """Have the long loops of a program done in strips."""
+def in_strips(main: Block, in_vectors: Callable[[Node], bool], lanes: int) -> list[Strips]:
+    """Have the long loops of a program done in strips; returns the groups."""
     maker = _Maker(in_vectors, lanes)
     maker.block(main)
     if not maker.made:
-        return
+        return []
     homes: dict[Buffer, set[int]] = {}
     _find_homes(main, 0, homes)
     for strips in maker.made:
         _shorten(strips, {x for x, where in homes.items() if where == {id(strips)}})
+    return maker.made
 
 
 def _find_homes(block: Block, inside: int, homes: dict[Buffer, set[int]]) -> None:
@@ -417,3 +418,74 @@ def _parts_of(buffer: Buffer, strips: Strips, wanted: set[int]) -> tuple[int, li
         else:
             return count, shifts
     return None
+
+
+def with_copies(strips: Strips) -> list[Buffer]:
+    """Have loops of a group read what others of it have written, and what is needed after it as
+    well, from copies of one strip, so that the array itself is only written; returns the copies."""
+    out = []
+    for buffer in dict.fromkeys(x.buffer for part in strips.parts for x in part.accesses):
+        if not _is_written_then_read(buffer, strips):
+            continue
+        copy = Buffer(buffer.kind, buffer.size, "scratch")
+        copy.live = True
+        touching = [x for x in strips.parts if any(y.buffer is buffer for y in x.accesses)]
+        for part in touching:
+            _write_twice(part, buffer, copy)
+        _shorten(strips, {copy})
+        if copy in strips.local:
+            out.append(copy)
+            continue
+        for part in touching:
+            _write_once(part, buffer, copy)
+    return out
+
+
+def _is_written_then_read(buffer: Buffer, strips: Strips) -> bool:
+    """Whether all entries of an array that loops of a group read are written by earlier ones."""
+    if buffer.place != "scratch" or buffer.kind != "f64" or buffer in strips.local:
+        return False
+    written: list[tuple[int, int]] = []
+    read = False
+    for part in strips.parts:
+        if buffer in part.reads | part.writes | part.alone:
+            return False
+        own = [x for x in part.expanded() if x.buffer is buffer]
+        if own and part.node.op != "for":
+            return False
+        for x in own:
+            begin, end = x.first, x.first + part.count
+            if x.writes and read:
+                return False
+            if not x.writes and not any(a <= begin and end <= b for a, b in written):
+                return False
+        read = read or any(not x.writes for x in own)
+        if read and any(x.writes for x in own):
+            return False
+        written += [(x.first, x.first + part.count) for x in own if x.writes]
+    return read
+
+
+def _write_twice(part: StripPart, buffer: Buffer, copy: Buffer) -> None:
+    """Have a loop write an array and its copy, and read the copy."""
+    body, code = part.node.data.body, []
+    for node in body.code:
+        code.append(node)
+        if node.op == "store" and node.data is buffer:
+            code.append(Node("store", node.kind, node.args, copy))
+        elif node.op == "load" and node.data is buffer:
+            node.data = copy
+    body.code[:] = code
+    part.accesses = []
+    _loop(part)
+
+
+def _write_once(part: StripPart, buffer: Buffer, copy: Buffer) -> None:
+    """Have a loop write and read an array without its copy."""
+    body = part.node.data.body
+    body.code[:] = [x for x in body.code if x.op != "store" or x.data is not copy]
+    for node in body.code:
+        if node.op == "load" and node.data is copy:
+            node.data = buffer
+    part.accesses = []
+    _loop(part)
