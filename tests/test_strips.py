@@ -309,3 +309,53 @@ def test_a_row_is_written_from_wherever_in_strips() -> None:
     for place in range(3):
         (found,), _, _ = _compiled(rows, x, np.array(place))
         np.testing.assert_allclose(found, rows(x, place), rtol=1e-14, atol=1e-15)
+
+
+def _carried(x: Any, y: Any) -> Any:
+    """A state that is the new one or the old one, and what is carried as it was written."""
+
+    def round_of(k: Any, carry: Any) -> Any:
+        state, before, slope, _ = carry
+        new = 0.9 * state + jnp.sin(before) * y + 0.1 * slope
+        better = jnp.max(jnp.abs(new)) < 1.05 * jnp.max(jnp.abs(state))
+        kept = jnp.where(better, new, state)
+        return kept, jnp.where(better, state, before), new - before, k
+
+    return jax.lax.fori_loop(0, 9, round_of, (x, y, x - y, 0))
+
+
+def _swapped(x: Any, y: Any) -> Any:
+    """Two arrays that hand each other on, with what is read after it has been carried."""
+
+    def round_of(_: Any, carry: Any) -> Any:
+        a, b, c = carry
+        new = jnp.cos(a) + 0.5 * b
+        return b, new, c + jnp.sum(new * a)
+
+    return jax.lax.fori_loop(0, 7, round_of, (x, y, 0.0))
+
+
+def _stays(x: Any, y: Any) -> Any:
+    """No round at all, and one of which nothing is kept."""
+    never = jax.lax.while_loop(lambda z: jnp.max(z) < -1e9, lambda z: 2 * z, x)
+
+    def round_of(_: Any, z: Any) -> Any:
+        new = jnp.exp(-jnp.abs(z)) + y
+        return jnp.where(jnp.max(new) > 1e9, new, z)
+
+    return jax.lax.fori_loop(0, 9, round_of, never), never
+
+
+@pytest.mark.parametrize("n", [7, 800, 1003])
+@pytest.mark.parametrize("f", [_carried, _swapped, _stays])
+def test_carried_arrays_change_places(f: Any, n: int) -> None:
+    """Whichever is chosen, and however often."""
+    x, y = np.random.default_rng(n).normal(size=(2, 3, n))
+    found, made, _ = _compiled(f, x, y)
+    for one, other in zip(found, jax.tree.leaves(jax.jit(f)(x, y)), strict=True):
+        np.testing.assert_allclose(one.reshape(other.shape), other, rtol=1e-12, atol=1e-13)
+    loops = [node.data for node in made.main.code if node.op == "while"]
+    exchanged = [pair for loop in loops for pair in loop.exchanged]
+    if n > 100 and f is _carried:
+        assert any(pair.when is not None for pair in exchanged)
+    assert n > 100 or not exchanged

@@ -24,6 +24,7 @@ from .operations import (
 from .row_writer import RowWriter
 
 if TYPE_CHECKING:
+    from .exchange import Exchange
     from .operations import Switch
 
 _STACK = 4096  # entries up to which an array is on the stack,
@@ -385,6 +386,8 @@ class Emitter:
             self._n += len(start)
             self._name_pieces(phi, names[-1])
             self.lines += [""] * len(start)
+        places = self._places_of(loop.exchanged)
+        self.lines += [""] * len(places)
         self.block(loop.condition)
         self.lines.append(f"  br i1 {self._operand(loop.going)}, label %w{n}, label %x{n}")
         self._label(f"w{n}")
@@ -394,8 +397,38 @@ class Emitter:
                 kind = self._phi_type(phi)
                 self.lines[at] = f"  {name} = phi {kind} [{a}, %{before}], [{b}, %{self._block}]"
                 at += 1
+        for name, given, following in self._exchanged(loop.exchanged, places):
+            self.lines[at] = (
+                f"  {name} = phi ptr [{given}, %{before}], [{following}, %{self._block}]"
+            )
+            at += 1
         self.lines.append(f"  br label %h{n}")
         self._label(f"x{n}")
+
+    def _places_of(self, exchanged: list[Exchange]) -> list[tuple[str, str]]:
+        """Names for where arrays are in this round, which other ones have been in before; with
+        where they were at first."""
+        out = []
+        for buffer in (y for x in exchanged for y in (x.carried, x.new)):
+            self._n += 1
+            out.append((f"%v{self._n}", buffer.name))
+            buffer.name = f"%v{self._n}"
+        return out
+
+    def _exchanged(
+        self, exchanged: list[Exchange], places: list[tuple[str, str]]
+    ) -> list[tuple[str, str, str]]:
+        """Where arrays are in a round, were at first, and are in the next round."""
+        out = []
+        for k, x in enumerate(exchanged):
+            (a, of_a), (b, of_b) = places[2 * k : 2 * k + 2]
+            next_a, next_b = b, a
+            if x.when is not None:
+                which = self._operand(x.when)
+                next_a = self._value(f"select i1 {which}, ptr {b}, ptr {a}")
+                next_b = self._value(f"select i1 {which}, ptr {a}, ptr {b}")
+            out += [(a, of_a, next_a), (b, of_b, next_b)]
+        return out
 
     def _operands(self, node: Node) -> list[str]:
         """A number, or the pieces of a row."""

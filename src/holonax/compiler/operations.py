@@ -126,15 +126,17 @@ class Block:
 
 class While:
     """A loop whose condition is looked at first. Its results are its `phis` themselves. A `rare`
-    one has had its first round already."""
+    one has had its first round already. `exchanged` are arrays that change places after each
+    round; see `exchange.py`."""
 
-    __slots__ = ("body", "condition", "going", "phis", "rare")
+    __slots__ = ("body", "condition", "exchanged", "going", "phis", "rare")
 
     def __init__(self, rare: bool = False) -> None:
         self.rare = rare
         self.phis: list[Node] = []  # args: (start, next)
         self.condition, self.body = Block(), Block()
         self.going: Node | None = None
+        self.exchanged: list[Any] = []
 
 
 class Switch:

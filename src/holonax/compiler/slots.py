@@ -29,6 +29,7 @@ class _Spans:
     def __init__(self, main: Block):
         self._at = 0
         self.of = self._block(main)
+        self._join(main)
 
     def _block(self, block: Block) -> dict[Buffer, _Span]:
         out: dict[Buffer, _Span] = {}
@@ -45,6 +46,16 @@ class _Spans:
                 else:
                     out[buffer] = _Span(old.begin, self._at, old.begin)
         return out
+
+    def _join(self, block: Block) -> None:
+        """Arrays that change places are needed as long as either is."""
+        for node in block.code:
+            for inner in blocks_in(node):
+                self._join(inner)
+            for x in node.data.exchanged if node.op == "while" else ():
+                a, b = self.of[x.carried], self.of[x.new]
+                span = _Span(min(a.first, b.first), max(a.last, b.last), a.begin)
+                self.of |= {x.carried: span, x.new: span}
 
     def _inside(self, node: Node, begin: int) -> dict[Buffer, _Span]:
         """What the blocks of a statement need: what one branch, or the body of a loop, has to

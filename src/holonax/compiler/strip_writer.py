@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .exchange import exchange
 from .llvm import _width, stored_type
 from .loops import LoopEmitter
 from .operations import Block, Buffer, Node
@@ -29,6 +30,7 @@ class StripEmitter(LoopEmitter):
         super().__init__(main, buffers, inputs, outputs)
 
     def _head(self, buffers: list[Buffer], inputs: int, outputs: int) -> None:
+        buffers = [*buffers, *exchange(self._main)]
         made = in_strips(
             self._main, lambda node: self._spread_of(node.data) is not None, self.lanes
         )

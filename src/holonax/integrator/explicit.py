@@ -3,7 +3,8 @@
     z_i = y_0 + h sum_{j<i} a_ij k_j,    k_i = f(t_0 + c_i h, z_i),    y_1 = y_0 + h sum_i b_i k_i
 
 One loop over the stages, so that the program has one copy of the vector field. It costs less than
-diffrax's, which keeps its buffers apart and copies them.
+diffrax's, which keeps its buffers apart and copies them. Of many bodies each stage is written out:
+what a stage ends with and what the next one begins with are then done together, body by body.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from jax import lax
 
 from ..linalg import moved_back
 from ..linalg.indexing import unset
+from ..linalg.limits import STAGES_APART
 from . import tables
 from .base import Integrator
 from .known import Rate, follows_from_equations
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
 
     from ..problem import State, StepContext
     from ..problem.__init__ import FullState
+
+
+_FEW = 7  # stages that are written out at most: each of them is compiled
 
 
 class Euler(Integrator):
@@ -103,12 +108,18 @@ class RungeKutta(Integrator):
         chained = not np.any(np.tril(table[:stages], -2))  # a stage needs the one before alone
         before = jnp.asarray([0.0, *np.diagonal(table[:stages], -1)])
 
-        def total(ks: Any, i: int | Array) -> Any:
+        apart = start.shape[0] >= STAGES_APART and stages <= _FEW
+        apart = apart and not (args.keeps or args.differentiable or known is not None)
+
+        def total(ks: Any, i: Any) -> Any:
+            if apart:  # with weights that are known
+                used = [(float(w), k) for w, k in zip(table[i], ks, strict=False) if w]
+                return sum((w * k for w, k in used[1:]), used[0][0] * used[0][1])
             weight = weights[i]
             return sum((weight[j] * ks[j] for j in range(1, stages)), weight[0] * ks[0])
 
-        def rate(node: Array, change: Array, known: Rate | None) -> Rate:
-            z, t = start + h * change, t0 + node * h
+        def rate(node: Array, change: Array | None, known: Rate | None) -> Rate:
+            z, t = start if change is None else start + h * change, t0 + node * h
             q, v = z[:nq], z[nq:]
             if follows_from_equations(context):
                 if known is not None:
@@ -129,7 +140,12 @@ class RungeKutta(Integrator):
             found = rate(nodes[i], change, jax.tree.map(lambda x: x[i], known))
             return ks.at[i].set(found.k, mode="clip"), found  # never outside
 
-        if chained and (args.keeps or args.differentiable):  # less to follow, ahead and back
+        rates = None
+        if apart:
+            ks = [rate(nodes[0], None, None).k]
+            for i in range(1, stages):
+                ks.append(rate(nodes[i], total(ks, i), None).k)
+        elif chained and (args.keeps or args.differentiable):  # less to follow, ahead and back
             rates = lax.scan(following, jnp.zeros_like(start), (nodes, before, known))[1]
             ks = rates.k
         else:
@@ -142,7 +158,7 @@ class RungeKutta(Integrator):
         split = lambda x: (x[..., :nq], x[..., nq:])  # noqa: E731
         y1 = split(start + sums[0])
         error = split(self._error(*sums[1:])) if self.estimates_error else None
-        dense = {"y0": y0, "y1": y1, "k": split(h * ks[jnp.array([0, -1])])}
+        dense = {"y0": y0, "y1": y1, "k": split(h * jnp.stack([ks[0], ks[-1]]))}
         if args.keeps:
             dense["solution"] = rates
         return y1, error, dense, None, True

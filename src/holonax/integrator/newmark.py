@@ -260,8 +260,8 @@ class _NewmarkFamily(ImplicitStep):
             return equations.prepare((q, v, t1, a, z), d)
 
         def solve(factor: Any, value: Any, *, checked: bool = True) -> Any:
-            d, z = equations.solve(factor, value, y0, checked=checked)
-            return d / unit, z
+            d, z, fine = equations.solve(factor, value, y0, checked=checked)
+            return (d / unit, z), fine
 
         ahead, z = y0.a + h * past.slope, y0.z + h * past.z_slope
         solver: Any = equations.solver

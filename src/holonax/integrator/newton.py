@@ -80,15 +80,16 @@ class Linear(NamedTuple):
     """How Newton's linear equations are solved where their matrix has a structure.
 
     `prepare(x)` factors the matrix at the unknowns x (pytrees as `start`), `solve(factor, value)`
-    gives the change of the unknowns that takes `value` away. `exact` says that it is the derivative
-    of the equations, so that the next factor is worth its price; else, and where a factor is `dear`
-    beside an iteration, it is kept as long as changes shrink well. `tangent` is `solve` without its
-    checks, a linear function of the value that can be transposed; None where the matrix is not the
-    derivative to the last digit. `light` is what it takes of a factor that is kept.
+    gives the change of the unknowns that takes `value` away, and whether it does. `exact` says that
+    the matrix is the derivative of the equations, so that the next factor is worth its price; else,
+    and where a factor is `dear` beside an iteration, it is kept as long as changes shrink well.
+    `tangent` is that change without any check, a linear function of the value that can be
+    transposed; None where the matrix is not the derivative to the last digit. `light` is what it
+    takes of a factor that is kept.
     """
 
     prepare: Callable[[Any], Any]
-    solve: Callable[[Any, Any], Any]
+    solve: Callable[[Any, Any], tuple[Any, Any]]
     exact: bool = True
     tangent: Callable[[Any, Any], Any] | None = None
     dear: bool = False
@@ -183,24 +184,29 @@ def newton(
             value = _augmented_value(rows * value, matrix, scaling, sizes)
         return factor.solve(value) if dependent else lu_solve(factor, value)
 
-    def correction(factor: Any, matrix: Any, x: Array, value: Array | None) -> Array:
+    def correction(factor: Any, matrix: Any, x: Array, value: Array | None) -> tuple[Array, Any]:
+        """What takes the value of the equations away, and whether it does."""
         if linear is not None:
-            # with a kept factor it is measured how changes shrink, and nothing else is believed
-            solution = linear.solve if kept is None else linear.tangent
-            assert solution is not None
-            return ravel_pytree(solution(factor, residual(unravel(x))))[0]
+            left, fine = residual(unravel(x)), True
+            if kept is None:
+                change, fine = linear.solve(factor, left)
+            else:  # it is measured how changes shrink, and nothing else is believed
+                assert linear.tangent is not None
+                change = linear.tangent(factor, left)
+            return ravel_pytree(change)[0], fine
         change = change_of(factor, matrix, equations(x) if value is None else value)
         if dependent:
             change = change + factor.idle(x / columns)
-        return change if scaling is None else columns * change
+        return (change if scaling is None else columns * change), True
 
     def relative(step: Array, x: Array) -> tuple[Array, Array]:
-        """The largest change of a block, relative to one plus the block: of all but the last
-        block, and of all."""
+        """The largest change of a block of scaled unknowns, relative to one plus the block: of all
+        but the last block, and of all."""
         changes, at = [jnp.zeros(())], 0
-        for size in sizes:
+        units = [1.0] * len(sizes) if scaling is None else scaling.columns
+        for size, unit in zip(sizes, units, strict=True):
             block = slice(at, at + size)
-            bound = lambda y: jnp.max(jnp.abs(y), initial=0.0)  # noqa: E731
+            bound = lambda y, unit=unit: jnp.max(jnp.abs(y), initial=0.0) / jnp.abs(unit)  # noqa: E731
             changes.append(bound(step[block]) / (1 + bound(x[block])))
             at += size
         inner = functools.reduce(jnp.maximum, changes[:-1])
@@ -218,10 +224,11 @@ def newton(
             value: Array | None = None,
             old: Any = False,
         ) -> _Iterate:
-            step = correction(factor, matrix, now.x, value)
+            step, fine = correction(factor, matrix, now.x, value)
             new = now.x - step
             # scaled unknowns are displacements, whose rounding is that of the configuration
-            inner, change = relative(step / columns, new / columns)
+            inner, change = relative(step, new)
+            inner, change = (jnp.where(fine, x, jnp.nan) for x in (inner, change))
             settled = jnp.logical_or(change < small, inner <= enough) if several else change < small
             rounding = jnp.logical_and(settled, change > 0.3 * now.change)
             # what the next change would be: the square, times a generous curvature, of this one
@@ -295,7 +302,8 @@ def newton(
         # as numbers, which have tangents
         counts = (end.iterations, end.factorizations)
         counts = tuple(n.astype(x.dtype) for n in counts)
-        return end.x, (end.done.astype(x.dtype), *counts), factor
+        x = jnp.where(jnp.isnan(end.change), jnp.nan, end.x)  # a change that was no solution
+        return x, (end.done.astype(x.dtype), *counts), factor
 
     def tangent(x: Array) -> Array:
         """A vector that moves as the solution x does, with the opposite sign."""

@@ -318,7 +318,8 @@ class _Stages(NamedTuple):
         scaling = self.scaling
         if (scaling is not None and scaling.condition) or self._dependent:
             return None
-        return Linear(self.factor, self.change, exact=False)
+        believed = lambda factors, value: (self.change(factors, value), True)  # noqa: E731
+        return Linear(self.factor, believed, exact=False)
 
     # -- one matrix for all stages ---------------------------------------------------------
 
@@ -343,7 +344,7 @@ class _Stages(NamedTuple):
 
     def _solved(self, factor: Any, p: Any, *value: Any) -> tuple[Array, Array]:
         """Changes of the increment and of z."""
-        return self._one(p).solve(factor, value, self.y0, checked=False)
+        return self._one(p).solve(factor, value, self.y0, checked=False)[:2]
 
     def factor(self, x: PyTree) -> Any:
         """The factors of all components at the reference state, and what they are made of."""

@@ -75,9 +75,9 @@ class Rattle(ImplicitStep):
 
         def solve(
             factor: Any, value: tuple[Array, Array], *, checked: bool = True
-        ) -> tuple[Array, Array]:
-            d, lam = equations.solve(factor, value, y0, checked=checked)
-            return d / reach, lam
+        ) -> tuple[tuple[Array, Array], Array]:
+            d, lam, fine = equations.solve(factor, value, y0, checked=checked)
+            return (d / reach, lam), fine
 
         linear = None
         if equations.solver is not None:

@@ -11,7 +11,6 @@ is how a change of the unknowns is found from what is left of the equations: by 
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -58,11 +57,12 @@ class StepEquations(NamedTuple):
         return self.context.system.step_solver(formulation.step_level, formulation.augmentation)
 
     def tangent(self, solve: Any) -> Any:
-        """`solve(factor, value)` without its checks, if the matrix is that of the equations to the
-        last digit: where positions are projected it is not (see `system/step.py`)."""
+        """The change that `solve(factor, value)` finds without its checks, if the matrix is that of
+        the equations to the last digit: where positions are projected it is not (see
+        `system/step.py`)."""
         if self.context.formulation.step_level == "both":
             return None
-        return partial(solve, checked=False)
+        return lambda factor, value: solve(factor, value, checked=False)[0]
 
     def prepare(
         self,
@@ -99,9 +99,9 @@ class StepEquations(NamedTuple):
 
     def solve(
         self, factor: Any, value: tuple[Any, Any], y0: FullState, *, checked: bool = True
-    ) -> tuple[Any, Any]:
+    ) -> tuple[Any, Any, Any]:
         """The changes of the increment and of z that take the values of the dynamic and the
-        algebraic equations away; `y0` says how large vectors are."""
+        algebraic equations away, and whether they do; `y0` says how large vectors are."""
         formulation, h = self.context.formulation, self.context.dt
         dynamic, algebraic = value
         algebraic = algebraic * formulation.algebraic_scale(self.context)
@@ -119,9 +119,9 @@ class StepEquations(NamedTuple):
         motion = self.reach * dynamic
         kind = jnp.result_type(motion, constraints)
         sides = [x if x is None else x.astype(kind) for x in (motion, constraints, positions)]
-        d, l, m = self.solver.solve(factor, *sides, checked=checked)
+        d, l, m, fine = self.solver.solve(factor, *sides, checked=checked)
         z = l / self.reach
-        return d, z if m is None else jnp.concatenate([z, m / self.project])
+        return d, z if m is None else jnp.concatenate([z, m / self.project]), fine
 
 
 class Stage(NamedTuple):
@@ -192,9 +192,9 @@ class Stage(NamedTuple):
         return self.equations.prepare((q, v, self.t, a, z), d, x[0], end)
 
     def change(self, factor: Any, value: PyTree, *, checked: bool = True) -> Any:
-        """The change of the unknowns that takes `value` away."""
-        d, z = self.equations.solve(factor, value, self.y0, checked=checked)
-        return d / self.p, z
+        """The change of the unknowns that takes `value` away, and whether it does."""
+        d, z, fine = self.equations.solve(factor, value, self.y0, checked=checked)
+        return (d / self.p, z), fine
 
     @property
     def linear(self) -> Linear | None:

@@ -33,3 +33,7 @@ AT_ONCE_IF_SHORT = 24  # of functions of few operations
 # -- triangular solves with a factor of blocks (`block_lu.py`): products are summed by a function of
 # its own from so many entries of a row on, in matrices of so many blocks --
 SUMMED_ENTRIES, SUMMED_BLOCKS = 2, 16
+
+# -- explicit methods (`integrator/explicit.py`): coordinates and velocities from which on stages
+# are written out. The four of 100 000 bodies take 7 % less time so, and 0.8 s more to compile --
+STAGES_APART = 100_000

@@ -185,26 +185,25 @@ class FunctionSolver(StepSolver):
         positions: Array | None,
         *,
         checked: bool = True,
-    ) -> tuple[Array, Array, Array | None]:
+    ) -> tuple[Array, Array, Array | None, Array]:
         (K, B, C), pull, own, spread, schur = factor
         if not C.shape[0]:
-            return lu_solve(own, motion), constraints, positions
+            return lu_solve(own, motion), constraints, positions, jnp.asarray(True)
         both = constraints
         if positions is not None:
             both = jnp.concatenate([constraints, positions])
         free = lu_solve(own, motion if self._augment is None else motion + pull * (B @ both))
         both = lu_solve(schur, C @ free - both)
-        dx = free - spread @ both
+        dx, fine = free - spread @ both, jnp.asarray(True)
         if checked and not jnp.iscomplexobj(dx):
             across = B @ both
             rest = motion - K @ dx - across
             big = lambda x: jnp.max(jnp.abs(x), initial=0.0)  # noqa: E731
             fine = big(rest) <= REJECTED * jnp.maximum(big(across), big(motion))
-            dx = jnp.where(fine, dx, jnp.nan)
         if positions is None:
-            return dx, both, None
+            return dx, both, None, fine
         n = constraints.shape[0]
-        return dx, both[:n], both[n:]
+        return dx, both[:n], both[n:], fine
 
 
 def proximal_scale(diagonal: Array) -> Array:

@@ -297,7 +297,7 @@ class ModalSolver(StepSolver):
         positions: Array | None,
         *,
         checked: bool = True,
-    ) -> tuple[Array, Array, Array | None]:
+    ) -> tuple[Array, Array, Array | None, Array]:
         bodies, graph = self._bodies, self._graph
         product = partial(self._times, factor.matrix)
         held = constraints[:0] if positions is None else positions
@@ -308,16 +308,17 @@ class ModalSolver(StepSolver):
         )
         solve = partial(self._ordinary, factor.rigid)
         x, w = solve_border(factor.border, product, solve, self._reaching, sides)
+        fine = jnp.asarray(True)
         if checked and not jnp.iscomplexobj(x):
-            x = jnp.where(self._solves(product, sides, (x, w)), x, jnp.nan)
+            fine = self._solves(product, sides, (x, w))
         (y, l, m), (z, l_near, m_near) = (
             _split(a, size) for a, size in zip((x, w), self._sizes, strict=True)
         )
         found = bodies.turned(factor.matrix.blocks.back, _merged(ordinary, own, y, z))
         l = _merged(graph.far, graph.near, l, l_near)
         if positions is None:
-            return found, l, None
-        return found, l, _merged(self._far_held, self._near_held, m, m_near)
+            return found, l, None, fine
+        return found, l, _merged(self._far_held, self._near_held, m, m_near), fine
 
     def _solves(
         self, product: Any, sides: tuple[Array, Array], found: tuple[Array, Array]

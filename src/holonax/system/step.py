@@ -130,10 +130,9 @@ class StepSolver(abc.ABC):
         positions: Array | None,
         *,
         checked: bool = True,
-    ) -> tuple[Array, Array, Array | None]:
+    ) -> tuple[Array, Array, Array | None, Array]:
         """(increment, l, m) for right-hand sides: the equations of motion, the constraints that
-        go with lam, and those of position level that go with mu (None where there are none).
-
-        Not a number where the solution fails a check. Not `checked`, it is a linear function of the
-        right-hand sides, which can be transposed.
+        go with lam, and those of position level that go with mu (None where there are none); and
+        whether that is a solution. Not `checked`, it is a linear function of the right-hand sides,
+        which can be transposed, and nothing is known of it.
         """

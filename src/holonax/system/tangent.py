@@ -213,7 +213,7 @@ class MechanismSolver(StepSolver):
         positions: Array | None,
         *,
         checked: bool = True,
-    ) -> tuple[Array, Array, Array | None]:
+    ) -> tuple[Array, Array, Array | None, Array]:
         """See `StepSolver.solve`.
 
         A smaller error than that of the check needs no refinement here: the next iteration of
@@ -224,11 +224,10 @@ class MechanismSolver(StepSolver):
 
     def _solve(self, factor: PyTree, sides: PyTree, checked: bool) -> PyTree:
         y, l, m = self._way.solve(factor, *sides)
-        blocks = factor[0]
+        blocks, fine = factor[0], jnp.asarray(True)
         if checked and not isinstance(self._way, Gathered) and not jnp.iscomplexobj(y):
             fine = self._solves(blocks, sides, (y, l, m))
-            y = jnp.where(fine, y, jnp.nan)
-        return spun(self._bodies, blocks.back, y), l, m
+        return spun(self._bodies, blocks.back, y), l, m, fine
 
     def _solves(self, blocks: PyTree, sides: PyTree, found: PyTree) -> PyTree:
         """Whether little is left of the right-hand sides, relative to the largest terms."""

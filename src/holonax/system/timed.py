@@ -137,7 +137,7 @@ class _TimedSolver(StepSolver):
         positions: Array | None,
         *,
         checked: bool = True,
-    ) -> tuple[Array, Array, Array | None]:
+    ) -> tuple[Array, Array, Array | None, Array]:
         return self._base.solve(factor, motion, constraints, positions, checked=checked)
 
 
