@@ -12,7 +12,7 @@ from jax import lax
 import holonax as hx
 from holonax.compiler import machine, native, strip_writer, strips
 from holonax.compiler.executable import Layout, Program
-from holonax.compiler.operations import Block, blocks_in
+from holonax.compiler.operations import Block, blocks_in, touched
 from holonax.compiler.program import Lowered, Lowering, lowered
 from holonax.compiler.strip_writer import StripEmitter
 from holonax.rotation import Vec3
@@ -359,3 +359,48 @@ def test_carried_arrays_change_places(f: Any, n: int) -> None:
     if n > 100 and f is _carried:
         assert any(pair.when is not None for pair in exchanged)
     assert n > 100 or not exchanged
+
+
+def _inverted(x: Any, y: Any) -> Any:
+    """A matrix that follows from what goes in, inverted before a total is known and used after."""
+    size = 2 + x[0] ** 2
+    inverse = jnp.stack([1 / size, x[1] / size, jnp.sqrt(size)])
+    turned = jnp.sin(y) * inverse
+    between = _shifted(turned[:, 1:] - turned[:, :-1], 0, 1)
+    return between * jnp.max(jnp.abs(turned)) + inverse, jnp.sum(inverse * turned)
+
+
+def _shared(x: Any, y: Any) -> Any:
+    """What is read at other places than its own has to be written all the same."""
+    size = 1 / (2 + x**2)
+    apart = size[:, 1:] - size[:, :-1] + y[:, 1:]
+    return apart * jnp.max(jnp.abs(apart)) * size[:, :-1]
+
+
+@pytest.mark.parametrize("n", [800, 1003])
+@pytest.mark.parametrize("f", [_inverted, _shared, _twice, _kept, _rows, _carried])
+def test_what_follows_from_inputs_is_found_again(
+    f: Any, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And then not written at all; the numbers are the same to the last digit."""
+    x, y = np.random.default_rng(n).normal(size=(2, 3, n))
+    wanted, before, _ = _compiled(f, x, y)
+    monkeypatch.setattr(strip_writer, "_PAST_CACHE", 0)
+    found, made, _ = _compiled(f, x, y)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+    numbers = [
+        sum(b.size for b in m.buffers if b.place == "scratch" and b in _written(m.main))
+        for m in (before, made)
+    ]
+    assert (numbers[1] < numbers[0]) == (f is _inverted)
+
+
+def _written(block: Block) -> set[Any]:
+    """The arrays that anything in a block writes."""
+    out = set()
+    for node in block.code:
+        out |= touched(node)[1]
+        for inner in blocks_in(node):
+            out |= _written(inner)
+    return out

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from .fusion import even_places
 from .operations import Block, Buffer, Node, blocks_in, everything_in, touched
+from .recompute import keep_needed
 
 LONG = 512  # numbers from which on an array is handed on by its place
 
@@ -196,12 +197,5 @@ def _is_new(buffer: Buffer, body: Block) -> bool:
 
 def _take_out(buffer: Buffer, body: Block) -> None:
     """Leave out what writes an array that is not needed any more."""
-    stores = {store for _, store in _stores(buffer, body)}
-    loop = next(loop for loop, _ in _stores(buffer, body))
-    code = [x for x in loop.data.body.code if x not in stores]
-    needed: set[Node] = set()
-    for x in reversed(code):
-        if x.op == "store" or x in needed:
-            needed.add(x)
-            needed.update(x.args)
-    loop.data.body.code[:] = [x for x in code if x in needed]
+    loop = _stores(buffer, body)[0][0]
+    keep_needed(loop, {store for _, store in _stores(buffer, body)})

@@ -224,5 +224,7 @@ class OdeFormulation(Formulation):
 
 @jax.jit
 def _vector_field(formulation: Formulation, t: Array, y: State, context: StepContext) -> State:
+    q, v = y
+    plain = context.system.qdot(q, v)  # before the accelerations, with what else is found of q and v
     u, a = formulation.rates(context, t, y)
-    return context.system.qdot(y[0], u), a
+    return plain if u is v else context.system.qdot(q, u), a

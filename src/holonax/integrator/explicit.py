@@ -108,18 +108,16 @@ class RungeKutta(Integrator):
         chained = not np.any(np.tril(table[:stages], -2))  # a stage needs the one before alone
         before = jnp.asarray([0.0, *np.diagonal(table[:stages], -1)])
 
-        apart = start.shape[0] >= STAGES_APART and stages <= _FEW
-        apart = apart and not (args.keeps or args.differentiable or known is not None)
+        if start.shape[0] >= STAGES_APART and stages <= _FEW:
+            if not (args.keeps or args.differentiable or known is not None):
+                return self._written_out(terms, t0, h, y0, context)
 
-        def total(ks: Any, i: Any) -> Any:
-            if apart:  # with weights that are known
-                used = [(float(w), k) for w, k in zip(table[i], ks, strict=False) if w]
-                return sum((w * k for w, k in used[1:]), used[0][0] * used[0][1])
+        def total(ks: Any, i: int | Array) -> Any:
             weight = weights[i]
             return sum((weight[j] * ks[j] for j in range(1, stages)), weight[0] * ks[0])
 
-        def rate(node: Array, change: Array | None, known: Rate | None) -> Rate:
-            z, t = start if change is None else start + h * change, t0 + node * h
+        def rate(node: Array, change: Array, known: Rate | None) -> Rate:
+            z, t = start + h * change, t0 + node * h
             q, v = z[:nq], z[nq:]
             if follows_from_equations(context):
                 if known is not None:
@@ -140,12 +138,7 @@ class RungeKutta(Integrator):
             found = rate(nodes[i], change, jax.tree.map(lambda x: x[i], known))
             return ks.at[i].set(found.k, mode="clip"), found  # never outside
 
-        rates = None
-        if apart:
-            ks = [rate(nodes[0], None, None).k]
-            for i in range(1, stages):
-                ks.append(rate(nodes[i], total(ks, i), None).k)
-        elif chained and (args.keeps or args.differentiable):  # less to follow, ahead and back
+        if chained and (args.keeps or args.differentiable):  # less to follow, ahead and back
             rates = lax.scan(following, jnp.zeros_like(start), (nodes, before, known))[1]
             ks = rates.k
         else:
@@ -158,10 +151,35 @@ class RungeKutta(Integrator):
         split = lambda x: (x[..., :nq], x[..., nq:])  # noqa: E731
         y1 = split(start + sums[0])
         error = split(self._error(*sums[1:])) if self.estimates_error else None
-        dense = {"y0": y0, "y1": y1, "k": split(h * jnp.stack([ks[0], ks[-1]]))}
+        dense = {"y0": y0, "y1": y1, "k": split(h * ks[jnp.array([0, -1])])}
         if args.keeps:
             dense["solution"] = rates
         return y1, error, dense, None, True
+
+    def _written_out(
+        self, terms: ODETerm, t0: Array, h: Array, y0: tuple[Array, Array], context: StepContext
+    ) -> Any:
+        """The step with one copy of the vector field for each stage, and weights that are known."""
+        table, nodes = self._weights(), [0.0, *np.asarray(self.tableau.c).tolist()]
+        count, stages = table.shape
+        ks: list[tuple[Array, Array]] = []
+
+        def total(i: int) -> Any:
+            used = [(float(w), k) for w, k in zip(table[i], ks, strict=False) if w]
+            terms = [tuple(w * x for x in k) for w, k in used]
+            return tuple(h * sum(xs[1:], xs[0]) for xs in zip(*terms, strict=True))
+
+        def moved(i: int) -> Any:
+            return tuple(x + change for x, change in zip(y0, total(i), strict=True))
+
+        for i in range(stages):
+            ks.append(terms.vf(t0 + nodes[i] * h, y0 if not i else moved(i), context))
+        y1, error = moved(stages), None
+        if self.estimates_error:
+            sums = [total(i) for i in range(stages + 1, count)]
+            error = tuple(self._error(*parts) for parts in zip(*sums, strict=True))
+        ends = tuple(h * jnp.stack(parts) for parts in zip(ks[0], ks[-1], strict=True))
+        return y1, error, {"y0": y0, "y1": y1, "k": ends}, None, True
 
     @staticmethod
     def _loop(stage: Any, begin: Array, stages: int, keeps: bool) -> tuple[Array, Rate | None]:
