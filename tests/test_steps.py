@@ -1,6 +1,7 @@
 """Steps chosen by their error: the error follows the tolerance, and nothing is lost on failure."""
 
 import diffrax
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from jax import lax
 import holonax as hx
 from holonax import examples, study
 from holonax.compiler import native
+from holonax.integrator import explicit
 from holonax.problem import StepContext
 from holonax.run.control import ErrorControl
 from holonax.run.loop_parts import StabilizedSolver, problem_term
@@ -196,3 +198,36 @@ def test_a_method_runs_in_a_loop_of_diffrax_own(pair):
     np.testing.assert_allclose(v[[0, 2]], ours.v[1:], rtol=0, atol=1e-8)
     # inside a step: by derivatives at its ends, or along the straight line of Euler's method
     np.testing.assert_allclose(q[1], q[0] + 0.005 * v[0], rtol=0, atol=2e-4)
+
+
+@pytest.mark.parametrize("integrator", [hx.RK4(), hx.Ralston(), hx.Dopri5(), hx.Dop853()])
+def test_stages_that_are_written_out_are_those_of_the_loop(integrator, monkeypatch):
+    """As they are for many bodies, on a slider-crank: the state, its error, and the slopes
+    for what lies between."""
+    system, start = examples.slider_crank()
+    formulation, h = hx.PostStabilized("both"), jnp.asarray(0.02)
+    context = StepContext(system, h, formulation, differentiable=False)
+    y = jnp.asarray(start.q), jnp.asarray(start.v)
+    terms, t = problem_term(formulation), jnp.asarray(0.3)
+
+    def step():
+        return jax.jit(lambda y: integrator.step(terms, t, t + h, y, context, None, False)[:3])(y)
+
+    looped = step()
+    monkeypatch.setattr(explicit, "STAGES_APART", 0)
+    few = []
+    monkeypatch.setattr(explicit.RungeKutta, "_written_out", recorded(few, integrator))
+    for one, other in zip(jax.tree.leaves(step()), jax.tree.leaves(looped), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-15)
+    assert bool(few) == (not isinstance(integrator, hx.Dop853))
+
+
+def recorded(calls, integrator):
+    """The step of an integrator, which says when it is called."""
+    step = type(integrator)._written_out
+
+    def said(*args):
+        calls.append(args)
+        return step(*args)
+
+    return said

@@ -95,9 +95,9 @@ def _found_from_inputs(
             continue
         if node not in inside or node.op in STATEMENTS or "*" in node.kind:
             return None
-        if node.op == "load":
-            if node.data.place != "input" or even.get(node.args[0], (0, 0))[0] != 1:
-                return None
+        own = node.op == "load" and node.data.place != "input"
+        if own or (node.op == "load" and even.get(node.args[0], (0, 0))[0] != 1):
+            return None
         found.add(node)
         waiting.extend(node.args)
     return found

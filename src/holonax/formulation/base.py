@@ -225,6 +225,6 @@ class OdeFormulation(Formulation):
 @jax.jit
 def _vector_field(formulation: Formulation, t: Array, y: State, context: StepContext) -> State:
     q, v = y
-    plain = context.system.qdot(q, v)  # before the accelerations, with what else is found of q and v
+    plain = context.system.qdot(q, v)  # with what else is found of q and v: before accelerations
     u, a = formulation.rates(context, t, y)
     return plain if u is v else context.system.qdot(q, u), a

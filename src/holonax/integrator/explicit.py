@@ -108,9 +108,9 @@ class RungeKutta(Integrator):
         chained = not np.any(np.tril(table[:stages], -2))  # a stage needs the one before alone
         before = jnp.asarray([0.0, *np.diagonal(table[:stages], -1)])
 
-        if start.shape[0] >= STAGES_APART and stages <= _FEW:
-            if not (args.keeps or args.differentiable or known is not None):
-                return self._written_out(terms, t0, h, y0, context)
+        only_ahead = not (args.keeps or args.differentiable or known is not None)
+        if only_ahead and start.shape[0] >= STAGES_APART and stages <= _FEW:
+            return self._written_out(terms, t0, h, y0, context)
 
         def total(ks: Any, i: int | Array) -> Any:
             weight = weights[i]
