@@ -346,8 +346,27 @@ def _stays(x: Any, y: Any) -> Any:
     return jax.lax.fori_loop(0, 9, round_of, never), never
 
 
+def _one_after_the_other(x: Any, y: Any) -> Any:
+    """A second loop goes on with what the first has carried, and its end is asked for."""
+
+    def first(_: Any, a: Any) -> Any:
+        new = 0.5 * jnp.sin(a) * y + 0.4 * a
+        return jnp.where(jnp.max(new) < 1e9, new, a)
+
+    def second(_: Any, carry: Any) -> Any:
+        a, b = carry
+        new, other = jnp.cos(a) + 0.25 * b, jnp.tanh(b + a)
+        better = jnp.max(new) < 1e9
+        return jnp.where(better, new, a), jnp.where(jnp.max(other) < 1e9, other, b)
+
+    a = jax.lax.fori_loop(0, 60, first, x)
+    middle = jnp.cos(a) + y
+    end, b = jax.lax.fori_loop(0, 50, second, (a, middle))
+    return end, b, end * b + jnp.sum(end), jnp.max(a)
+
+
 @pytest.mark.parametrize("n", [7, 800, 1003])
-@pytest.mark.parametrize("f", [_carried, _swapped, _stays])
+@pytest.mark.parametrize("f", [_carried, _swapped, _stays, _one_after_the_other])
 def test_carried_arrays_change_places(f: Any, n: int) -> None:
     """Whichever is chosen, and however often."""
     x, y = np.random.default_rng(n).normal(size=(2, 3, n))
@@ -356,7 +375,7 @@ def test_carried_arrays_change_places(f: Any, n: int) -> None:
         np.testing.assert_allclose(one.reshape(other.shape), other, rtol=1e-12, atol=1e-13)
     loops = [node.data for node in made.main.code if node.op == "while"]
     exchanged = [pair for loop in loops for pair in loop.exchanged]
-    if n > 100 and f is _carried:
+    if n > 100 and f in (_carried, _one_after_the_other):
         assert any(pair.when is not None for pair in exchanged)
     assert n > 100 or not exchanged
 

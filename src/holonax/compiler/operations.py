@@ -191,6 +191,9 @@ def touched(node: Node) -> tuple[set[Buffer], set[Buffer]]:
     if node.op == "call":
         both = {buffer for buffer, _ in node.data[2]}
         return both, both
+    if node.op == "while":
+        both = {buffer for x in node.data.exchanged for buffer in (x.carried, x.new)}
+        return both, both
     return set(), set()
 
 

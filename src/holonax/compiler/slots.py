@@ -48,14 +48,17 @@ class _Spans:
         return out
 
     def _join(self, block: Block) -> None:
-        """Arrays that change places are needed as long as either is."""
+        """Arrays that change places are needed as long as any of them is: what one of them has may
+        be where another was."""
+        together: dict[Buffer, set[Buffer]] = {}
         for node in block.code:
-            for inner in blocks_in(node):
-                self._join(inner)
             for x in node.data.exchanged if node.op == "while" else ():
-                a, b = self.of[x.carried], self.of[x.new]
-                span = _Span(min(a.first, b.first), max(a.last, b.last), a.begin)
-                self.of |= {x.carried: span, x.new: span}
+                group = together.get(x.carried, {x.carried}) | together.get(x.new, {x.new})
+                together |= dict.fromkeys(group, group)
+        for group in together.values():
+            spans = [self.of[x] for x in group]
+            first, last = min(x.first for x in spans), max(x.last for x in spans)
+            self.of |= dict.fromkeys(group, _Span(first, last, spans[0].begin))
 
     def _inside(self, node: Node, begin: int) -> dict[Buffer, _Span]:
         """What the blocks of a statement need: what one branch, or the body of a loop, has to

@@ -370,8 +370,6 @@ def _find_homes(block: Block, inside: int, homes: dict[Buffer, set[int]]) -> Non
         if node.op != "load" or node.live:
             for buffer in set.union(*touched(node)):
                 homes.setdefault(buffer, set()).add(inside)
-        for x in node.data.exchanged if node.op == "while" else ():
-            homes.setdefault(x.new, set()).add(0)  # what the next round finds there is of this one
         for inner in blocks_in(node):
             _find_homes(inner, id(node.data) if node.op == "strips" else inside, homes)
 
