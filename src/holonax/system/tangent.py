@@ -38,7 +38,7 @@ from .elements import Group
 from .frames import PlanarFrame
 from .step import Level, StepPoint, StepSolver, StepWeights
 from .tangent_blocks import Coupling, Slopes, moving_nodes, spun, step_blocks, step_slopes
-from .tangent_solvers import EachBody, joint_elimination, matrix_times
+from .tangent_solvers import EachBody, constraints_times, joint_elimination, matrix_times
 from .tangent_whole import Gathered, Together, WholePlan
 
 if TYPE_CHECKING:
@@ -226,21 +226,28 @@ class MechanismSolver(StepSolver):
         y, l, m = self._way.solve(factor, *sides)
         blocks, fine = factor[0], jnp.asarray(True)
         if checked and not isinstance(self._way, Gathered) and not jnp.iscomplexobj(y):
-            fine = self._solves(blocks, sides, (y, l, m))
+            fine = self._solves(factor, sides, (y, l, m))
         return spun(self._bodies, blocks.back, y), l, m, fine
 
-    def _solves(self, blocks: PyTree, sides: PyTree, found: PyTree) -> PyTree:
-        """Whether little is left of the right-hand sides, relative to the largest terms."""
+    def _solves(self, factor: PyTree, sides: PyTree, found: PyTree) -> PyTree:
+        """Whether little is left of the right-hand sides, relative to the largest terms.
+
+        Where the translations of a body have nothing but their mass, all that can be wrong with its
+        own equations is the inverse for its rotations.
+        """
         motion, constraints, positions = sides
         y, l, _ = found
-        bodies = self._bodies
-        got = matrix_times(bodies, blocks, *found)
-        big = _largest
-        pull = big(bodies.apply_transpose(blocks.pulls, l, "all"))
-        allowed = REJECTED * jnp.maximum(big(motion), pull)
-        if positions is not None or bodies.tangent.couplings:
-            allowed = jnp.maximum(allowed, self._rounding(blocks, found))
-        fine = big(motion - got[0]) <= allowed
+        bodies, blocks, big = self._bodies, factor[0], _largest
+        if isinstance(self._way, EachBody) and bodies.tangent.split:
+            got = constraints_times(bodies, blocks, *found)
+            fine = factor[-1] <= REJECTED**2
+        else:
+            got = matrix_times(bodies, blocks, *found)
+            pull = big(bodies.apply_transpose(blocks.pulls, l, "all"))
+            allowed = REJECTED * jnp.maximum(big(motion), pull)
+            if positions is not None or bodies.tangent.couplings:
+                allowed = jnp.maximum(allowed, self._rounding(blocks, found))
+            fine = big(motion - got[0]) <= allowed
         fine &= big(constraints - got[1]) <= REJECTED * jnp.maximum(big(constraints), big(y))
         if positions is not None:
             size = jnp.maximum(big(positions), big(y))

@@ -134,9 +134,11 @@ class EachBody:
 
     def prepare(self, blocks: Blocks) -> PyTree:
         bodies, level = self._bodies, self._level
-        inverse = _inverses(own_blocks(blocks))
+        own = own_blocks(blocks)
+        inverse = _inverses(own)
+        error = _inversion_error(own, inverse)
         if self._plan is None:
-            return blocks, inverse, None, None
+            return blocks, inverse, None, None, error
         first = lam_rows(bodies, blocks, level)
         C, B = ends(bodies, first), ends(bodies, blocks.pulls)
         less = None
@@ -152,7 +154,7 @@ class EachBody:
             less = ends(bodies, blocks.by_velocity), free
         C, W = optimization_barrier((C, self._weighed(B, 1 / bodies.mass, inverse)))
         factor = self._plan.factor(self._rows, C, W, less)
-        return blocks, inverse, first, factor
+        return blocks, inverse, first, factor, error
 
     def _weighed(self, blocks: list[Array], mass: Array, block: Array) -> list[Array]:
         """Blocks of bodies times those of the ends of joints, transposed as these."""
@@ -175,7 +177,7 @@ class EachBody:
         self, factor: PyTree, motion: Array, constraints: Array, positions: Array | None
     ) -> Any:
         bodies = self._bodies
-        blocks, inverse, first, joints = factor
+        blocks, inverse, first, joints, _ = factor
         light = 1 / bodies.mass
         free = self._times(light, inverse, motion)
         if self._plan is None:
@@ -205,6 +207,18 @@ def _inverses(A: Array) -> Array:
         edge = jnp.where(here[:, None], pivot[None], -column * pivot)
         A = optimization_barrier(jnp.where(here[None, :, None], edge[:, None], rest))
     return A
+
+
+def _inversion_error(A: Array, W: Array) -> Array:
+    """The largest entry of A W - 1 in units in which the diagonal of A is one, squared."""
+    b = len(A)
+    size = [jnp.abs(A[i, i]) for i in range(b)]
+    worst = jnp.zeros(A.shape[2:], A.real.dtype)
+    for i in range(b):
+        for j in range(b):
+            left = sum((A[i, k] * W[k, j] for k in range(1, b)), A[i, 0] * W[0, j]) - (i == j)
+            worst = jnp.maximum(worst, jnp.abs(left) ** 2 * size[j] / size[i])
+    return jnp.max(worst, initial=0.0)
 
 
 class _SchurPlan(Module):
@@ -304,14 +318,19 @@ def matrix_times(
     bodies: Any, blocks: Blocks, y: Array, l: Array, m: Array | None
 ) -> tuple[Array, Array, Array | None]:
     """The matrix times (y, l, m): motion, constraints of lam, positions of mu."""
+    s, rates, held = constraints_times(bodies, blocks, y, l, m)
+    return motion_times(bodies, blocks, s, y, l), rates, held
+
+
+def constraints_times(
+    bodies: Any, blocks: Blocks, y: Array, l: Array, m: Array | None
+) -> tuple[Array, Array, Array | None]:
+    """The velocity s that goes with (y, m), and what they do to the constraints."""
     s = spun(bodies, blocks.spin, y)
     if m is not None:
         s = s + bodies.apply_transpose(blocks.gradients, padded_mu(m, l), "all")
-    motion = motion_times(bodies, blocks, s, y, l)
     rates, held = rows_times(bodies, blocks, s, y)
-    if m is None:
-        return motion, rates + held, None
-    return motion, rates, held[: m.shape[0]]
+    return (s, rates + held, None) if m is None else (s, rates, held[: m.shape[0]])
 
 
 def motion_times(bodies: Any, blocks: Blocks, s: Array, y: Array, l: Array) -> Array:
