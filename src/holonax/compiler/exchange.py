@@ -153,7 +153,10 @@ def _chosen(copy: Node, body: Block) -> Exchange | None:
         found.add((which, new.data))
     ((which, new), *more) = found
     same = new.size == target.size and new.kind == target.kind and new is not target
-    return None if more or not same else Exchange(target, new, which)
+    after = _block(body.code[body.code.index(stores[0][0]) :])
+    later = {y for node in after.code for x in everything_in(node) for y in touched(x)[1]}
+    # what has been chosen from may be overwritten by something else
+    return None if more or not same or new in later else Exchange(target, new, which)
 
 
 def _written(copy: Node, body: Block) -> Exchange | None:
