@@ -149,11 +149,13 @@ LARGE = VARIED._replace(shapes=((), (1030,), (3,), (2, 515), (1024,), (9,)), lat
 
 
 def _read(env: list[Any], how: str, x: Any, i: Any, width: int) -> list[Any]:
-    # XLA makes one slice of a slice of a slice, and forgets that indices of the first are clipped
+    # XLA makes one slice of a slice of a slice, and forgets that indices of the second are clipped,
+    # or that they are dropped: it also reads an entry by a slice before it overwrites the entry.
     x, i = lax.optimization_barrier(operand(env, x)), operand(env, i)
     if how == "slice":
         starts = [i] + [0] * (x.ndim - 1)
-        return [lax.dynamic_slice(x, starts, (width, *x.shape[1:]))]
+        part = lax.dynamic_slice(x, starts, (width, *x.shape[1:]))
+        return [lax.optimization_barrier(part)]
     if how == "clip":
         return [x.at[i].get(mode="clip")]
     if how == "fill":

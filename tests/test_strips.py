@@ -365,8 +365,21 @@ def _one_after_the_other(x: Any, y: Any) -> Any:
     return end, b, end * b + jnp.sum(end), jnp.max(a)
 
 
+def _overwritten(x: Any, y: Any) -> Any:
+    """An entry of the new array is overwritten after the choice was made."""
+
+    def round_of(k: Any, carry: Any) -> Any:
+        a, total, entry = carry
+        new = 0.9 * jnp.sin(a) + y
+        chosen = jnp.where(jnp.max(new) < 6 + 1e-3 * total - 2.0 * (k % 3), new, a)
+        last = jax.lax.dynamic_update_slice(new, jnp.full((3, 1), total + k), (0, k))
+        return chosen, total + 1e-4 * jnp.sum(last * last), entry + last[0, 3]
+
+    return jax.lax.fori_loop(0, min(60, x.shape[1]), round_of, (x, 0.0, 0.0))
+
+
 @pytest.mark.parametrize("n", [7, 800, 1003])
-@pytest.mark.parametrize("f", [_carried, _swapped, _stays, _one_after_the_other])
+@pytest.mark.parametrize("f", [_carried, _swapped, _stays, _one_after_the_other, _overwritten])
 def test_carried_arrays_change_places(f: Any, n: int) -> None:
     """Whichever is chosen, and however often."""
     x, y = np.random.default_rng(n).normal(size=(2, 3, n))
