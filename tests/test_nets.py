@@ -67,9 +67,9 @@ def test_many_complex_systems_are_solved_by_pairs_of_real_numbers():
         np.testing.assert_allclose(got[..., k], np.linalg.solve(A[..., k], B[..., k]), atol=1e-12)
 
 
-def planar_net_model(n):
+def planar_net_model(n, **options):
     """The same of bodies in the plane, with bushings along the lines."""
-    model = hx.Model(gravity=(0.0, -9.81))
+    model = hx.Model(gravity=(0.0, -9.81), **options)
     for i in range(n):
         for j in range(n):
             for kind in "xy":
@@ -219,10 +219,10 @@ def hard(t, length, speed):
 
 
 @cache
-def hung_net(solver="auto", rope=False):
+def hung_net(solver="auto", rope=False, breaks=()):
     """A net of bodies that swings about one of its corners, caught by a rope if it has one."""
     n = 8
-    model = planar_net_model(n)
+    model = planar_net_model(n, breaks=breaks)
     model.revolute("corner", "ground", "x0,0", at=(0.0, 0.0))
     if rope:
         ends = (n - 1.0, 1.0), (n - 1.0, 0.0)
@@ -234,22 +234,24 @@ STEPS = {"formulation": hx.Index3(), "integrator": hx.GeneralizedAlpha(0.8), "dt
 
 
 @pytest.mark.parametrize(
-    ("rope", "end"),
+    ("rope", "breaks", "end"),
     [
-        pytest.param(False, 1.0, id="swinging", marks=pytest.mark.slow),
-        pytest.param(True, 0.35, id="caught"),
+        pytest.param(False, (), 1.0, id="swinging", marks=pytest.mark.slow),
+        pytest.param(True, (), 0.35, id="caught"),
+        pytest.param(False, (0.1,), 0.2, id="in two pieces"),
     ],
 )
-def test_kept_factors_take_the_steps_of_fresh_ones(rope, end):
-    """Through a quarter of a turn; and through the first blows of a rope, each of which makes the
-    matrix another one at once, and rounding larger."""
-    runs = [hx.simulate(*hung_net(x, rope), end, **STEPS) for x in ("auto", "dense")]
+def test_kept_factors_take_the_steps_of_fresh_ones(rope, breaks, end):
+    """Through a quarter of a turn; through the first blows of a rope, each of which makes the
+    matrix another one at once, and rounding larger; and where time is counted in each piece between
+    breaks."""
+    runs = [hx.simulate(*hung_net(x, rope, breaks), end, **STEPS) for x in ("auto", "dense")]
     for run in runs:
         assert run.success, run.message
     np.testing.assert_allclose(runs[0].q, runs[1].q, atol=1e-8)
     made, fresh = (run.stats["factorizations"] for run in runs)
     assert 2 * made < fresh
-    assert rope or 3 * made < runs[0].stats["steps"]
+    assert rope or breaks or 3 * made < runs[0].stats["steps"]
 
 
 def test_a_run_with_kept_factors_goes_on_from_a_checkpoint_to_the_bit(tmp_path, monkeypatch):

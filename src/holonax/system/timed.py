@@ -120,6 +120,17 @@ class _TimedSolver(StepSolver):
     def products(self) -> float:
         return self._base.products
 
+    @property
+    def dear(self) -> bool:
+        return self._base.dear
+
+    @property
+    def price(self) -> float:
+        return self._base.price
+
+    def light(self, factor: PyTree) -> PyTree:
+        return self._base.light(factor)
+
     def slopes(self, at: StepPoint, weights: StepWeights) -> PyTree:
         time, end = self._system.time, weights.end
         if end is not None:
