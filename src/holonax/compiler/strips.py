@@ -265,9 +265,21 @@ class _Maker:
         split = _split(target.size, usual)
         if split is None or not target.live:
             return None
+        if source and target.kind == "f64":
+            return _loop(StripPart(_copying(target, *source), *split))
         part = StripPart(node, *split)
         part.accesses = [Access(target, 0, True), *(Access(x, 0, False) for x in source)]
         return part
+
+
+def _copying(target: Buffer, source: Buffer) -> Node:
+    """A copy as a loop over entries, which can write past the cache."""
+    loop = For(target.size)
+    loop.apart = True
+    load = Node("load", source.kind, (loop.index,), source)
+    load.live = True
+    loop.body.code = [load, Node("store", target.kind, (loop.index, load), target)]
+    return Node("for", "", (), loop)
 
 
 def _put_zeros_off(block: Block) -> dict[Node, Node]:

@@ -140,7 +140,9 @@ class BlockCholesky(Module):
 
     def _factor(self, diagonal: Array, off_diagonal: Array) -> tuple[Array, Array]:
         b = self.size
-        diagonal = diagonal.reshape(b * b, self.n)
+        lower = [(r, c) for r in range(b) for c in range(r + 1)]
+        diagonal = jnp.stack([diagonal[r, c] for r, c in lower])
+        whole = np.array([lower.index((max(k), min(k))) for k in np.ndindex(b, b)])
         off_diagonal = off_diagonal.reshape(b * b, self.edge_count)
         if self.edge_count == 0:
             off_diagonal = jnp.zeros((b * b, 1), diagonal.dtype)
@@ -152,7 +154,7 @@ class BlockCholesky(Module):
                 e = at(self.diagonal_update, k)
                 return D - _product(row(C, e), row(M, e))
 
-            D = column(diagonal, at(self.order, p))
+            D = column(diagonal, at(self.order, p))[whole]
             D = between(self.diagonal_pointer, p, update_diagonal, D)
             pivot = jnp.stack(ldl_entries([D[r * b : r * b + r + 1] for r in range(b)]))
 
