@@ -96,6 +96,11 @@ class LevelCorrection(Correction):
         return self._corrected(1, residual)
 
     def __call__(self, position: Array, rate: Array) -> tuple[Array | None, Array | None]:
+        factor, of_rates = self.factors
+        if self.level == "both" and factor is of_rates:
+            lam = factor.several_multipliers([position, rate])
+            dq, dv = (x.spread(y) for x, y in zip(self.spreaders, lam, strict=True))
+            return dq, dv
         dq = None if self.level == "velocity" else self.position(position)
         dv = None if self.level == "position" else self.velocity(rate)
         return dq, dv

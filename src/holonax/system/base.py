@@ -13,7 +13,7 @@ differentiated; its structure is static.
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import jax
@@ -70,6 +70,10 @@ class ConstraintFactor(abc.ABC):
     @abc.abstractmethod
     def multipliers(self, residual: PerRow) -> Multipliers:
         """(G W G^T + s)^-1 residual."""
+
+    def several_multipliers(self, residuals: Sequence[PerRow]) -> list[Multipliers]:
+        """`multipliers` of each of some residuals."""
+        return [self.multipliers(x) for x in residuals]
 
     @abc.abstractmethod
     def spread(self, lam: Multipliers) -> Velocity:

@@ -13,6 +13,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.lax import custom_linear_solve, optimization_barrier, stop_gradient
@@ -287,6 +288,13 @@ class BlockConstraintFactor(ConstraintFactor):
             solve = lambda r: self._solve(regular, r)  # noqa: E731
             return dependent_multipliers(residual, self._product, solve, self._scale)
         return self._solve(self._product, residual)
+
+    def several_multipliers(self, residuals: Sequence[PerRow]) -> list[Multipliers]:
+        by_blocks = bool(self._groups) and isinstance(self._plan.solver, BlockCholesky)
+        if self._redundant or not by_blocks:
+            return super().several_multipliers(residuals)
+        # the factor is read once, and what one residual waits for leaves time for the others
+        return list(jax.vmap(self.multipliers)(jnp.stack(residuals)))
 
     def spread(self, lam: Multipliers) -> Velocity:
         total = self._bodies.apply_transpose(self._blocks, lam, self._rows)
