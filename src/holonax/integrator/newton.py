@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from ..linalg import first_order, held, jacobian, lu, lu_solve, moved_back
+from ..linalg.limits import FIRST_APART
 from ..system.base import Array
 from .dependent import DependentFactor
 from .kept import KeptFactor
@@ -287,6 +288,8 @@ def newton(
 
         factor = None
         if kept is None:
+            if flat.size >= FIRST_APART and not several_times:
+                start = body(start)
             end = jax.lax.while_loop(unfinished, body, start)
         else:
             assert linear is not None
