@@ -24,6 +24,8 @@ from .operations import (
 from .row_writer import RowWriter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .exchange import Exchange
     from .operations import Switch
 
@@ -372,12 +374,20 @@ class Emitter:
             given.append(f"ptr {self._address(buffer, Node('const', 'i64', (), first))}")
         self.lines.append(f"  call void @{routine}({', '.join(given)})")
 
-    def _while(self, node: Node) -> None:
+    def _while(
+        self,
+        node: Node,
+        starts: list[list[str]] | None = None,
+        in_each: Callable[[], None] = lambda: None,
+    ) -> None:
+        """A loop. `starts` are the numbers it begins with, if it goes on where it stopped before;
+        `in_each` writes what else is done in each round."""
         loop = node.data
         self._n += 1
         n, before = self._n, self._block
         phis = [phi for phi in loop.phis if phi.live]
-        starts = [self._operands(phi.args[0]) for phi in phis]
+        if starts is None:
+            starts = [self._operands(phi.args[0]) for phi in phis]
         self.lines.append(f"  br label %h{n}")
         self._label(f"h{n}")
         at, names = len(self.lines), []
@@ -391,6 +401,7 @@ class Emitter:
         self.block(loop.condition)
         self.lines.append(f"  br i1 {self._operand(loop.going)}, label %w{n}, label %x{n}")
         self._label(f"w{n}")
+        in_each()
         self.block(loop.body)
         for phi, start, its in zip(phis, starts, names, strict=True):
             for name, a, b in zip(its, start, self._operands(phi.args[1]), strict=True):

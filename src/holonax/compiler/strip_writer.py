@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from .exchange import exchange
 from .llvm import _width, stored_type
 from .loops import LoopEmitter
 from .operations import Block, Buffer, Node
 from .recompute import recompute
+from .rounds import ALL, SLACK
 from .slots import placed
 from .strips import Local, StripPart, Strips, in_strips, with_copies
 
 _SECOND_CACHE = 2  # what LLVM calls it
 _LINE = 64  # bytes that memory is moved by
+_ENTRIES = _LINE // 8  # numbers in these
 # bytes of all arrays of a program, from which on it waits for memory, or for a cache that the
 # processor's cores share: where others use that too, a chain of 10 000 bodies takes 15 % less time
 _BEYOND_CACHE = 1 << 23
 _PAST_CACHE = 1 << 26  # bytes of all arrays of a program, from which on no cache holds them
 _MUCH = 1 << 24  # bytes of a group of loops that are gone from it before the next one begins
+
+
+class _Asked(NamedTuple):
+    """Where it is counted how many rounds have asked for lines of memory, and tables of where these
+    are: entries from one to the next body, name, and how many lines a round asks for."""
+
+    count: str
+    tables: list[tuple[int, str, int]]
 
 
 class StripEmitter(LoopEmitter):
@@ -30,6 +42,8 @@ class StripEmitter(LoopEmitter):
         self._fetched: set[tuple[Buffer, int | Node]] = (
             set()
         )  # what it has fetched for the next strip
+        self._asked_by_rounds = False  # whether the rounds of a loop of this group ask for that
+        self._tables: list[str] = []  # rooms for where lines of memory are
         super().__init__(main, buffers, inputs, outputs)
 
     def _head(self, buffers: list[Buffer], inputs: int, outputs: int) -> None:
@@ -53,21 +67,60 @@ class StripEmitter(LoopEmitter):
         self._n += 1
         n, before = self._n, self._block
         at = f"%s{n}"
+        asked = self._to_ask_for(strips)
+        self._asked_by_rounds = asked is not None
         self.lines.append(f"  br label %f{n}")
         self._label(f"f{n}")
         first = len(self.lines)
         self.lines.append("")
-        for part in strips.parts:
-            self._strip(part, strips, at)
+        heads = [(at, "i64", "0", f"%t{n}")]
+        for k, part in enumerate(strips.parts):
+            if part.rounds is None:
+                self._strip(part, strips, at)
+            else:
+                there = strips.length - SLACK - max(x.lag for x in strips.parts[:k])
+                heads += self._rounds_of_strip(part, strips, at, there, asked)
+                asked = None
         for buffer, local in strips.local.items():
             if local.kept:
                 self._move_on(buffer, local, strips.length)
-        following = self._value(f"add nuw nsw i64 {at}, {strips.length}")
-        more = self._value(f"icmp slt i64 {following}, {strips.rounds * strips.length}")
-        self.lines[first] = f"  {at} = phi i64 [0, %{before}], [{following}, %{self._block}]"
+        self.lines.append(f"  %t{n} = add nuw nsw i64 {at}, {strips.length}")
+        more = self._value(f"icmp slt i64 %t{n}, {strips.rounds * strips.length}")
+        self.lines[first] = "\n".join(
+            f"  {name} = phi {kind} [{start}, %{before}], [{end}, %{self._block}]"
+            for name, kind, start, end in heads
+        )
         self.lines.append(f"  br i1 {more}, label %f{n}, label %e{n}")
         self._label(f"e{n}")
-        self._local, self._past = {}, set()
+        self._local, self._past, self._asked_by_rounds = {}, set(), False
+
+    def _rounds_of_strip(
+        self, part: StripPart, strips: Strips, at: str, there: int, asked: _Asked | None
+    ) -> list[tuple[str, str, str, str]]:
+        """The rounds of a loop that can be done in a strip, so many of whose blocks are `there`.
+        Returns what the next strip goes on with: name, type, at first and at the end of this."""
+        assert part.rounds is not None
+        phis = [phi for phi in part.node.data.phis if phi.live]
+        starts = [self._operands(phi.args[0]) for phi in phis]
+        names = []
+        for first in starts:
+            names.append([f"%v{self._n + 1 + k}" for k in range(len(first))])
+            self._n += len(first)
+        last = (strips.rounds - 1) * strips.length
+        is_last = self._value(f"icmp sge i64 {at}, {last}")
+        limit = self._value(f"add nsw i64 {at}, {there}")
+        limit = self._value(f"select i1 {is_last}, i64 {ALL}, i64 {limit}")
+        part.rounds.limit.name = self._value(f"trunc i64 {limit} to i32")
+        if asked is None:
+            self._while(part.node, names)
+        else:
+            self.lines.append(f"  store i64 0, ptr {asked.count}")
+            self._while(part.node, names, lambda: self._ask_in_round(asked, at))
+        return [
+            (name, self._phi_type(phi), start, end)
+            for phi, its, first in zip(phis, names, starts, strict=True)
+            for name, start, end in zip(its, first, self._operands(phi), strict=True)
+        ]
 
     def _written_past_cache(self, strips: Strips) -> set[Buffer]:
         """What a group only writes, if no cache holds it until it is read."""
@@ -188,6 +241,71 @@ class StripEmitter(LoopEmitter):
         self.lines.append(f"  br i1 {more}, label %f{n}, label %e{n}")
         self._label(f"e{n}")
 
+    def _to_ask_for(self, strips: Strips) -> _Asked | None:
+        """Where the lines of memory are that a group needs, if a loop in it has rounds that can ask
+        for them: an elimination has time for it, while loops over entries wait for memory."""
+        if self.scratch < _BEYOND_CACHE or all(x.rounds is None for x in strips.parts):
+            return None
+        self._n += 1
+        asked = _Asked(f"%asked{self._n}", [])
+        self._tables.append(f"  {asked.count} = alloca i64")
+        for step, lines in self._lines_of(strips).items():
+            name, each = f"{asked.count}.{step}", -(-len(lines) // _ENTRIES)
+            asked.tables.append((step, name, each))
+            self._tables.append(f"  {name} = alloca [{each * _ENTRIES} x ptr], align 64")
+            for k in range(each * _ENTRIES):
+                buffer, first = lines[k % len(lines)]
+                there = self._offset(buffer, str(first + step * strips.length))
+                place = self._value(f"getelementptr ptr, ptr {name}, i64 {k}")
+                self.lines.append(f"  store ptr {there}, ptr {place}")
+        return asked
+
+    def _lines_of(self, strips: Strips) -> dict[int, list[tuple[Buffer, int]]]:
+        """Where lines begin that a group reads, or writes to without going past the cache: buffers
+        and first entries, of arrays that have one number of a body beside that of the next, and of
+        those that have so many of its numbers side by side."""
+        found: dict[tuple[int, Buffer, int], None] = {}
+        for part in strips.parts:
+            for x in part.expanded():
+                kept = x.buffer in self._local or x.buffer in self._past
+                if not kept and x.buffer.kind == "f64":
+                    found[1, x.buffer, x.first // self.lanes * self.lanes] = None
+            for node in part.node.data.body.code if part.node.op == "for" else ():
+                if node.op in ("load", "store") and node.data in part.reads | part.writes:
+                    if node.data.kind != "f64":
+                        continue
+                    step, first = part.places.get(node.args[0], (0, 0))
+                    if step > 1:
+                        body, which = divmod(first, step)
+                        found[step, node.data, body * step + which * self.lanes] = None
+        lines: dict[int, list[tuple[Buffer, int]]] = {}
+        for step, buffer, first in found:
+            lines.setdefault(step, []).append((buffer, first))
+        return lines
+
+    def _ask_in_round(self, asked: _Asked, at: str) -> None:
+        """Ask for some lines of the next strip. In as many rounds as a line has entries, all lines
+        are asked for that begin at one entry: evenly, for a core can wait for few at a time."""
+        count = self._value(f"load i64, ptr {asked.count}")
+        self.lines.append(f"  store i64 {self._value(f'add i64 {count}, 1')}, ptr {asked.count}")
+        which = self._value(f"and i64 {count}, {_ENTRIES - 1}")
+        entry = self._value(f"add i64 {at}, {self._value(f'and i64 {count}, {-_ENTRIES}')}")
+        self.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        for step, name, each in asked.tables:
+            away = self._value(f"mul i64 {entry}, {step}")
+            begin = self._value(f"mul i64 {which}, {each}")
+            for k in range(each):
+                place = self._value(f"add i64 {begin}, {k}")
+                place = self._value(f"getelementptr ptr, ptr {name}, i64 {place}")
+                line = self._value(f"load ptr, ptr {place}")
+                there = self._value(f"getelementptr double, ptr {line}, i64 {away}")
+                how = f"i32 0, i32 {_SECOND_CACHE}, i32 1"
+                self.lines.append(f"  call void @llvm.prefetch.p0(ptr {there}, {how})")
+
+    def _around(self) -> tuple[list[str], list[str]]:
+        before, after = super()._around()
+        return [*self._tables, *before], after
+
     def _fetch(self, buffer: Buffer, index: Node, pointer: str) -> None:
         """Ask for what the next strip reads or writes at the same place: each strip is too short
         for the processor to guess it."""
@@ -226,7 +344,8 @@ class StripEmitter(LoopEmitter):
     def _pointers(self, buffer: Buffer, index: Node, *, fetched: bool = False) -> str:
         if buffer not in self._local:
             pointer = super()._pointers(buffer, index)
-            if self._part is not None and self.scratch >= _BEYOND_CACHE and not fetched:
+            asks = self._part is not None and self.scratch >= _BEYOND_CACHE
+            if asks and not fetched and not self._asked_by_rounds:
                 if self._is_even(index):
                     self._fetch(buffer, index, pointer)
                 elif index in self._part.places:

@@ -19,12 +19,12 @@ from typing import NamedTuple
 from .fusion import even_places
 from .llvm import STATEMENTS
 from .operations import Block, Buffer, For, Node, blocks_in, everything_in, touched
+from .rounds import NEAR, Rounds, follows, rounds_of
 from .totals import totals
 
 LENGTH = 136  # entries of a strip at most,
 SHORTEST = 96  # and at least
 LONG = 4  # strips from which on loops are done in these
-NEAR = 2  # entries by which the arrays of bodies and of joints may differ
 MOST_PARTS = 64  # of an array
 FURTHEST = 48  # entries that a loop may lag behind
 
@@ -38,7 +38,8 @@ class Access(NamedTuple):
 
 
 class StripPart:
-    """One statement of a group: a loop over `times` times `count` entries, which lags by `lag`."""
+    """One statement of a group: a loop over `times` times `count` entries, which lags by `lag`; or
+    one over one block after the other, of which a strip does those `rounds` that can be done."""
 
     def __init__(self, node: Node, times: int, count: int):
         self.node, self.times, self.count, self.lag = node, times, count, 0
@@ -47,6 +48,7 @@ class StripPart:
         self.writes: set[Buffer] = set()
         self.alone: set[Buffer] = set()  # what no other loop of the group may touch
         self.places: dict[Node, tuple[int, int]] = {}  # (step, first) of indices
+        self.rounds: Rounds | None = None  # of a loop over one block after the other
 
     def expanded(self) -> Iterator[Access]:
         """The accesses of loops over `count` entries."""
@@ -142,6 +144,33 @@ class _Group:
             among.setdefault(new.buffer, []).append((new, part))
         return True
 
+    def add_rounds(self, node: Node, rounds: Rounds) -> bool:
+        """Take a loop over one block after the other, if it can be done in parts."""
+        inside = [x for x in everything_in(node) if x.op != "load" or x.live]
+        if any(x.op in ("for", "strips", "switch") for x in inside):
+            return False
+        part = StripPart(node, 1, 1)
+        for x in inside:
+            reads, writes = touched(x)
+            part.reads |= reads
+            part.writes |= writes
+        met = (self.writes & (part.reads | part.writes)) | (self.reads & part.writes)
+        for other in self.parts:
+            if other.rounds is not None:
+                theirs = other.reads | other.writes
+                if met & theirs and other.rounds.table is not rounds.table:
+                    return False
+                continue
+            theirs = other.reads | other.writes | other.alone | {x.buffer for x in other.accesses}
+            if not all(follows(node, x, other) for x in met & theirs):
+                return False
+        part.rounds = rounds
+        self.parts.append(part)
+        self.reads |= part.reads
+        self.writes |= part.writes
+        self._elsewhere |= part.reads | part.writes
+        return True
+
 
 class _Later:
     """What is done after a group: numbers that are found from what it writes, and loops over one
@@ -164,9 +193,13 @@ class _Later:
             self._reads |= reads
             self._writes |= writes
 
+    def know(self, loop: Node) -> None:
+        """A loop of the group has results of its own, which are not there before its end."""
+        self._known.update(loop.data.phis)
+
     def is_needed(self, node: Node) -> bool:
         """Whether something has to be done after this."""
-        if not self.code:
+        if not self._known:
             return False
         for x in everything_in(node):
             reads, writes = touched(x)
@@ -188,8 +221,9 @@ class _Maker:
         """Join the loops of a block, and of those inside of it.
 
         Single numbers between loops are computed before the group, or if they need one of its
-        totals after it. A loop over one body after the other, an elimination along a chain, is
-        done after the group, so that loops that follow it but do not need it can be of the group.
+        totals after it. A loop over one body after the other, an elimination along a chain, is of
+        the group if its rounds can be done strip by strip, or else done after it, so that loops
+        that follow but do not need it can be of the group.
         """
         count = _usual_count(block)
         filled_for = _put_zeros_off(block)
@@ -222,7 +256,11 @@ class _Maker:
                 for x in inner:
                     self.block(x)
             if node.op == "while" and group.parts:
-                later.add(node)
+                rounds = rounds_of(node)
+                if rounds is None or later.is_needed(node) or not group.add_rounds(node, rounds):
+                    later.add(node)
+                else:
+                    later.know(node)
                 continue
             if inner or meets or later.is_needed(node):
                 close()
@@ -232,10 +270,13 @@ class _Maker:
 
     def _joined(self, parts: list[StripPart]) -> list[Node]:
         """Statements that do a group."""
-        long = [x for x in parts if x.node.op != "store"]
-        length = self._length(long) if len(long) > 1 else None
+        long = [x for x in parts if _is_long(x)]
+        with_rounds = [x.rounds for x in parts if x.rounds is not None]
+        length = self._length(long) if long and len(long) + len(with_rounds) > 1 else None
         if length is None:
             return [x.node for x in parts]
+        for rounds in with_rounds:
+            rounds.stop_at_limit()
         self.made.append(Strips(parts, length))
         return [Node("strips", "", (), self.made[-1])]
 
@@ -270,6 +311,11 @@ class _Maker:
         part = StripPart(node, *split)
         part.accesses = [Access(target, 0, True), *(Access(x, 0, False) for x in source)]
         return part
+
+
+def _is_long(part: StripPart) -> bool:
+    """Whether a part has as many entries as there are bodies."""
+    return part.rounds is None and part.node.op != "store"
 
 
 def _copying(target: Buffer, source: Buffer) -> Node:
@@ -411,7 +457,7 @@ def _shorten(strips: Strips, own: set[Buffer]) -> None:
 
 def _parts_of(buffer: Buffer, strips: Strips, wanted: set[int]) -> tuple[int, list[int]] | None:
     """(entries of a part of a buffer, how far from the beginning of a strip they are touched)."""
-    usual = next(x.count for x in strips.parts if x.node.op != "store")
+    usual = next(x.count for x in strips.parts if _is_long(x))
     for count in wanted or range(usual - 2 * NEAR, usual + 2 * NEAR + 1):
         if buffer.size % count or len(wanted) > 1:
             continue

@@ -54,10 +54,12 @@ class BlockCholesky(Module):
     update_pointer: Array
     row_update: Array
     column_update: Array
+    ready: Array | None
     n: int = eqx.field(static=True)
     size: int = eqx.field(static=True)
     edge_count: int = eqx.field(static=True)
     entry_count: int = eqx.field(static=True)
+    kept: int = eqx.field(static=True)  # blocks of C: what is further back is not needed
 
     @staticmethod
     def plan(n: int, edges: np.ndarray, size: int) -> "BlockCholesky":
@@ -85,10 +87,12 @@ class BlockCholesky(Module):
             update_pointer=table(e.update_pointer),
             row_update=table(e.row_update),
             column_update=table(e.column_update),
+            ready=None if e.ready is None else table(e.ready),
             n=n,
             size=size,
             edge_count=len(edges),
             entry_count=len(e.row),
+            kept=e.kept,
         )
 
     @property
@@ -152,7 +156,7 @@ class BlockCholesky(Module):
 
             def update_diagonal(k: Array, D: Array) -> Array:
                 e = at(self.diagonal_update, k)
-                return D - _product(row(C, e), row(M, e))
+                return D - _product(row(C, self._place(e)), row(M, e))
 
             D = column(diagonal, at(self.order, p))[whole]
             D = between(self.diagonal_pointer, p, update_diagonal, D)
@@ -163,20 +167,26 @@ class BlockCholesky(Module):
 
                 def update_entry(k: Array, block: Array) -> Array:
                     i, j = at(self.row_update, k), at(self.column_update, k)
-                    return block - _product(row(C, j), row(M, i))
+                    return block - _product(row(C, self._place(j)), row(M, i))
 
                 block = self._transposed_entry(off_diagonal, e)
                 block = between(self.update_pointer, e, update_entry, block)
                 quotient = ldl_entries_solve(pivot, block.reshape(b, b))
-                return put_row(C, e, block), put_row(M, e, jnp.concatenate(quotient))
+                C = put_row(C, self._place(e), block)
+                return C, put_row(M, e, jnp.concatenate(quotient))
 
             C, M = between(self.pointer, p, eliminate_entry, (C, M))
             return put_row(pivots, p, pivot), C, M
 
         pivots = unset((self.n, b * (b + 1) // 2), diagonal.dtype)
-        C, M = (unset((max(self.entry_count, 1), b * b), diagonal.dtype) for _ in range(2))
-        pivots, _, M = each(self.n, eliminate_column, (pivots, C, M))
+        C = unset((self.kept, b * b), diagonal.dtype)
+        M = unset((max(self.entry_count, 1), b * b), diagonal.dtype)
+        pivots, _, M = each(self.n, eliminate_column, (pivots, C, M), self.ready)
         return pivots, M
+
+    def _place(self, e: Array) -> Array:
+        """Where the block of C of an entry is, which is overwritten when it is not needed again."""
+        return e if self.kept >= self.entry_count else e & (self.kept - 1)
 
     def _transposed_entry(self, off_diagonal: Array, e: Array) -> Array:
         """S_ipᵀ for entry e = (i, p) of the factor; zero where that is fill."""
@@ -209,7 +219,7 @@ class BlockCholesky(Module):
             y = jnp.stack(ldl_entries_solve(row(pivots, p), column(x, i)))
             return put_column(x, i, between(self.pointer, p, step, y))
 
-        return each(self.n, backward, each(self.n, forward, rhs))
+        return each(self.n, backward, each(self.n, forward, rhs, self.ready))
 
 
 # A program asks for these several times; inside a jit they are traced once.

@@ -62,6 +62,7 @@ class BlockLU(Module):
     update_pointer: Array
     row_update: Array
     column_update: Array
+    ready: Array | None
     n: int = eqx.field(static=True)
     size: int = eqx.field(static=True)
     edge_count: int = eqx.field(static=True)
@@ -107,6 +108,7 @@ class BlockLU(Module):
             update_pointer=table(e.update_pointer),
             row_update=table(e.row_update),
             column_update=table(e.column_update),
+            ready=None if e.ready is None else table(e.ready),
             n=n,
             size=size,
             edge_count=len(edges),
@@ -207,7 +209,7 @@ class BlockLU(Module):
 
         pivots = unset((self.n, b * b), diagonal.dtype)
         L, U = (unset((max(self.entry_count, 1), b * b), diagonal.dtype) for _ in range(2))
-        return each(self.n, eliminate_column, (pivots, L, U))
+        return each(self.n, eliminate_column, (pivots, L, U), self.ready)
 
     def _solve(self, pivots: Array, L: Array, U: Array, rhs: Array) -> Array:
         def forward(p: Array, x: Array) -> Array:
@@ -235,7 +237,7 @@ class BlockLU(Module):
 
             return put_row(x, i, between(self.pointer, p, step, row(x, i)))
 
-        return each(self.n, backward, each(self.n, forward, rhs.T)).T
+        return each(self.n, backward, each(self.n, forward, rhs.T, self.ready)).T
 
     def _solve_transposed(self, pivots: Array, L: Array, U: Array, rhs: Array) -> Array:
         def forward(p: Array, x: Array) -> Array:
@@ -257,7 +259,7 @@ class BlockLU(Module):
             y = between(self.pointer, p, step, row(x, i))
             return put_row(x, i, jnp.stack(lu_entries_solve_transposed(self._pivot(pivots, p), y)))
 
-        return each(self.n, backward, each(self.n, forward, rhs.T)).T
+        return each(self.n, backward, each(self.n, forward, rhs.T, self.ready)).T
 
     def _pivot(self, pivots: Array, p: Array) -> Any:
         packed, b = row(pivots, p), self.size

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .limits import AHEAD, IN_PARTS
+
 # Another order is taken where it makes at most this part of the products: what is nearly as good
 # stays in the order that walks through memory.
 _WORTH = 0.8
@@ -45,6 +47,31 @@ class Elimination:
     update_pointer: np.ndarray
     row_update: np.ndarray
     column_update: np.ndarray
+
+    @property
+    def ready(self) -> np.ndarray | None:
+        """For each column the highest number of what it, and those before it, need: of a block of
+        the diagonal, an edge, or a part of a right-hand side. None where that is not worth knowing:
+        there are few columns, or early ones need late blocks."""
+        if len(self.order) < IN_PARTS or np.any(self.source < 0):
+            return None
+        needed = self.order.copy()
+        np.maximum.at(needed, self.column, np.maximum(self.source, self.order[self.row]))
+        needed = np.maximum.accumulate(needed)
+        return needed if np.all(needed - np.arange(len(needed)) <= AHEAD) else None
+
+    @property
+    def kept(self) -> int:
+        """Entries of L D that are needed at a time, a power of two: an update is by those before
+        the entry that is made next. All where there are few columns."""
+        entries = max(len(self.row), 1)
+        if len(self.order) < IN_PARTS:
+            return entries
+        made = np.repeat(self.pointer[:-1], np.diff(self.diagonal_pointer))
+        of_entries = np.repeat(np.arange(len(self.row)), np.diff(self.update_pointer))
+        back = [made - self.diagonal_update, of_entries - self.column_update]
+        furthest = int(np.max(np.concatenate(back), initial=0))
+        return min(1 << furthest.bit_length(), entries)
 
 
 def eliminate(

@@ -9,6 +9,9 @@ from jax import Array, lax
 
 Carry = TypeVar("Carry")
 
+# The number of no block. A compiler knows the loops of `each` by it: nobody else compares with it.
+ALL_READY = 2_135_792_468
+
 # An array that is written before it is read, which has no derivative: `unset(shape, dtype)`. Older
 # versions of JAX have none.
 unset = getattr(lax, "empty", jnp.zeros)
@@ -67,9 +70,31 @@ def between(pointer: Array, i: Array, body: Callable[[Array, Carry], Carry], sta
     return lax.fori_loop(at(pointer, i), at(pointer, i + 1), body, start)
 
 
-def each(n: int, body: Callable[[Array, Carry], Carry], start: Carry) -> Carry:
-    """Run the body for all p from 0 to n."""
-    return lax.fori_loop(0, n, lambda p, carry: body(jnp.asarray(p, jnp.int32), carry), start)
+def each(
+    n: int,
+    body: Callable[[Array, Carry], Carry],
+    start: Carry,
+    ready: Array | None = None,
+) -> Carry:
+    """Run the body for all p from 0 to n.
+
+    `ready[p]`, which must not fall with p, promises that round p and those before it touch no block
+    of a later number than this, in arrays of blocks; and of what another such loop makes, nothing
+    that its rounds after p make. A compiler may then do these rounds as soon as the blocks are
+    there, before others are; see `compiler/rounds.py`.
+    """
+    if ready is None:
+        return lax.fori_loop(0, n, lambda p, carry: body(jnp.asarray(p, jnp.int32), carry), start)
+
+    def going(carry: tuple[Array, Carry]) -> Array:
+        p, _ = carry
+        return (p < n) & (at(ready, p) < ALL_READY)
+
+    def following(carry: tuple[Array, Carry]) -> tuple[Array, Carry]:
+        p, now = carry
+        return p + 1, body(p, now)
+
+    return lax.while_loop(going, following, (jnp.int32(0), start))[1]
 
 
 def last_not_after(knots: np.ndarray | Array, t: float | Array) -> Array:

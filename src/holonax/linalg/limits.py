@@ -39,6 +39,10 @@ SUMMED_ENTRIES, SUMMED_BLOCKS = 2, 16
 STAGES_APART = 100_000
 
 # -- Newton's method (`integrator/newton.py`): unknowns from which on the first iteration is written
-# before the loop, so that it can begin while the prediction is made. A chain of 100 000 bodies takes
-# 3 % less time so, and 0.8 s more to compile --
+# before the loop, so that it can begin while the prediction is made. A chain of 100 000 bodies
+# takes 3 % less time so, and 0.8 s more to compile --
 FIRST_APART = 50_000
+
+# -- eliminations (`elimination.py`): blocks from which on they may be done part by part, while the
+# blocks of the matrix are computed, if a column needs no block further ahead than so many --
+IN_PARTS, AHEAD = 500, 16
