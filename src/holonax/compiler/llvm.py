@@ -374,20 +374,18 @@ class Emitter:
             given.append(f"ptr {self._address(buffer, Node('const', 'i64', (), first))}")
         self.lines.append(f"  call void @{routine}({', '.join(given)})")
 
-    def _while(
-        self,
-        node: Node,
-        starts: list[list[str]] | None = None,
-        in_each: Callable[[], None] = lambda: None,
+    def _while(self, node: Node) -> None:
+        live = [phi for phi in node.data.phis if phi.live]
+        self._rounds(node, [self._operands(phi.args[0]) for phi in live])
+
+    def _rounds(
+        self, node: Node, starts: list[list[str]], in_each: Callable[[], None] = lambda: None
     ) -> None:
-        """A loop. `starts` are the numbers it begins with, if it goes on where it stopped before;
-        `in_each` writes what else is done in each round."""
+        """A loop that begins with some numbers; `in_each` writes what else a round does."""
         loop = node.data
         self._n += 1
         n, before = self._n, self._block
         phis = [phi for phi in loop.phis if phi.live]
-        if starts is None:
-            starts = [self._operands(phi.args[0]) for phi in phis]
         self.lines.append(f"  br label %h{n}")
         self._label(f"h{n}")
         at, names = len(self.lines), []

@@ -27,7 +27,7 @@ class _Asked(NamedTuple):
     """Where it is counted how many rounds have asked for lines of memory, and tables of where these
     are: entries from one to the next body, name, and how many lines a round asks for."""
 
-    count: str
+    counter: str
     tables: list[tuple[int, str, int]]
 
 
@@ -112,10 +112,10 @@ class StripEmitter(LoopEmitter):
         limit = self._value(f"select i1 {is_last}, i64 {ALL}, i64 {limit}")
         part.rounds.limit.name = self._value(f"trunc i64 {limit} to i32")
         if asked is None:
-            self._while(part.node, names)
+            self._rounds(part.node, names)
         else:
-            self.lines.append(f"  store i64 0, ptr {asked.count}")
-            self._while(part.node, names, lambda: self._ask_in_round(asked, at))
+            self.lines.append(f"  store i64 0, ptr {asked.counter}")
+            self._rounds(part.node, names, lambda: self._ask_in_round(asked, at))
         return [
             (name, self._phi_type(phi), start, end)
             for phi, its, first in zip(phis, names, starts, strict=True)
@@ -248,9 +248,9 @@ class StripEmitter(LoopEmitter):
             return None
         self._n += 1
         asked = _Asked(f"%asked{self._n}", [])
-        self._tables.append(f"  {asked.count} = alloca i64")
+        self._tables.append(f"  {asked.counter} = alloca i64")
         for step, lines in self._lines_of(strips).items():
-            name, each = f"{asked.count}.{step}", -(-len(lines) // _ENTRIES)
+            name, each = f"{asked.counter}.{step}", -(-len(lines) // _ENTRIES)
             asked.tables.append((step, name, each))
             self._tables.append(f"  {name} = alloca [{each * _ENTRIES} x ptr], align 64")
             for k in range(each * _ENTRIES):
@@ -286,8 +286,8 @@ class StripEmitter(LoopEmitter):
     def _ask_in_round(self, asked: _Asked, at: str) -> None:
         """Ask for some lines of the next strip. In as many rounds as a line has entries, all lines
         are asked for that begin at one entry: evenly, for a core can wait for few at a time."""
-        count = self._value(f"load i64, ptr {asked.count}")
-        self.lines.append(f"  store i64 {self._value(f'add i64 {count}, 1')}, ptr {asked.count}")
+        count = self._value(f"load i64, ptr {asked.counter}")
+        self.lines.append(f"  store i64 {self._value(f'add i64 {count}, 1')}, ptr {asked.counter}")
         which = self._value(f"and i64 {count}, {_ENTRIES - 1}")
         entry = self._value(f"add i64 {at}, {self._value(f'and i64 {count}, {-_ENTRIES}')}")
         self.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
@@ -344,8 +344,8 @@ class StripEmitter(LoopEmitter):
     def _pointers(self, buffer: Buffer, index: Node, *, fetched: bool = False) -> str:
         if buffer not in self._local:
             pointer = super()._pointers(buffer, index)
-            asks = self._part is not None and self.scratch >= _BEYOND_CACHE
-            if asks and not fetched and not self._asked_by_rounds:
+            asks = self.scratch >= _BEYOND_CACHE and not self._asked_by_rounds
+            if self._part is not None and asks and not fetched:
                 if self._is_even(index):
                     self._fetch(buffer, index, pointer)
                 elif index in self._part.places:
