@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from jax import lax
 
+import holonax as hx
 from holonax.compiler import machine, strip_writer, strips
 from holonax.compiler.executable import Layout, Program
 from holonax.compiler.operations import blocks_in
 from holonax.compiler.program import Lowering, lowered
 from holonax.compiler.strip_writer import StripEmitter
-from holonax.linalg import BlockCholesky
+from holonax.linalg import BlockCholesky, elimination
 from holonax.linalg.block_lu import BlockLU
 from holonax.linalg.elimination import eliminate
 from holonax.linalg.indexing import ALL_READY
@@ -39,6 +40,11 @@ def _ring(n: int) -> np.ndarray:
 
 def _shuffled(n: int) -> np.ndarray:
     return np.random.default_rng(0).permutation(n)[_chain(n)]
+
+
+@pytest.fixture(autouse=True)
+def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elimination, "IN_PARTS", 500)
 
 
 @pytest.mark.parametrize("n", [500, 1003])
@@ -251,3 +257,35 @@ def test_loops_of_others_are_left_alone() -> None:
     assert _rounds(groups) == 0
     for one, other in zip(found, jax.jit(_until_a_mark)(table, x, y), strict=True):
         np.testing.assert_allclose(one.reshape(other.shape), other, rtol=1e-13)
+
+
+def _rods(n: int) -> tuple[Any, Any]:
+    """A level chain on spherical joints, of rods that are not alike."""
+    model, mass = hx.Model(gravity=(0, 0, -9.81)), np.random.default_rng(n).uniform(1, 2, n)
+    for i in range(n):
+        model.body(f"rod{i}", hx.box((1, 0.1, 0.1), mass=mass[i]), position=(i + 0.5, 0, 0))
+        model.spherical(f"ball{i}", f"rod{i - 1}" if i else "ground", f"rod{i}", at=(i, 0, 0))
+    return model.build()
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        {"formulation": hx.PostStabilized("both", passes=2), "integrator": hx.RK4()},
+        {"formulation": hx.Index3(), "integrator": hx.GeneralizedAlpha(0.8)},
+    ],
+    ids=["RK4", "generalized-alpha"],
+)
+def test_a_chain_moves_as_if_its_elimination_were_done_at_once(
+    method: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the last digit: the same operations, in another order of the loops."""
+    ends = []
+    for least in (500, 10_000):
+        monkeypatch.setattr(elimination, "IN_PARTS", least)
+        system, start = _rods(600)
+        result = hx.simulate(system, start, 0.02, dt=1e-3, save="end", **method)
+        assert result.success, result.message
+        ends.append((result.q[-1], result.v[-1]))
+    for one, other in zip(*ends, strict=True):
+        np.testing.assert_array_equal(one, other)
