@@ -10,7 +10,7 @@ import pytest
 from jax import lax
 
 import holonax as hx
-from holonax.compiler import machine, strip_writer, strips
+from holonax.compiler import machine, rounds, strip_writer, strips
 from holonax.compiler.executable import Layout, Program
 from holonax.compiler.operations import blocks_in
 from holonax.compiler.program import Lowering, lowered
@@ -250,7 +250,7 @@ def _until_a_mark(table: Any, x: Any, y: Any) -> Any:
 
 
 def test_loops_of_others_are_left_alone() -> None:
-    assert np.iinfo(np.int32).max != ALL_READY
+    assert rounds.ALL == ALL_READY != np.iinfo(np.int32).max
     n = 900
     table, (x, y) = np.arange(n, dtype=np.int32), np.random.default_rng(3).normal(size=(2, 3, n))
     found, groups = _compiled(_until_a_mark, table, x, y)

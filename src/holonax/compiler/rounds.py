@@ -3,8 +3,8 @@
 An elimination along a chain waits for its own last round, and leaves memory idle; the loops that
 compute the blocks of its matrix wait for memory. Done strip by strip in turn, each for the blocks
 that are there by then, one works while the other waits. Which round needs which blocks is in a
-table that the condition of the loop looks at (`each` in linalg/indexing.py): a round is done while
-the number in the table is below the largest one there is. Here that becomes a limit of the strip.
+table that the condition of the loop looks at (`each` in linalg/indexing.py): it goes on while the
+number in the table is below one that no block has. Here that becomes the limit of a strip.
 """
 
 from __future__ import annotations
