@@ -10,9 +10,9 @@ import pytest
 from jax import lax
 
 import holonax as hx
+from groups_of_loops import groups_of
 from holonax.compiler import machine, rounds, strip_writer, strips
 from holonax.compiler.executable import Layout, Program
-from holonax.compiler.operations import blocks_in
 from holonax.compiler.program import Lowering, lowered
 from holonax.compiler.strip_writer import StripEmitter
 from holonax.linalg import BlockCholesky, elimination
@@ -149,16 +149,7 @@ def _compiled(f: Any, plan: Any, *args: Any) -> tuple[list[np.ndarray], list[str
     emitter.block(made.main)
     layout = Layout(made.inputs, made.outputs, emitter.scratch, made.operations, True)
     code = machine.object_code(emitter.text(), machine.Effort(0, 1))
-    return Program(code, layout)([np.asarray(x) for x in given]), _groups(made.main)
-
-
-def _groups(block: Any) -> list[strips.Strips]:
-    found = []
-    for node in block.code:
-        found += [node.data] if node.op == "strips" else []
-        for inner in blocks_in(node):
-            found += _groups(inner)
-    return found
+    return Program(code, layout)([np.asarray(x) for x in given]), groups_of(made.main)
 
 
 def _rounds(groups: list[strips.Strips]) -> int:

@@ -10,6 +10,7 @@ import pytest
 from jax import lax
 
 import holonax as hx
+from groups_of_loops import groups_of
 from holonax.compiler import machine, native, strip_writer, strips
 from holonax.compiler.executable import Layout, Program
 from holonax.compiler.operations import Block, blocks_in, touched
@@ -17,16 +18,6 @@ from holonax.compiler.program import Lowered, Lowering, lowered
 from holonax.compiler.strip_writer import StripEmitter
 from holonax.rotation import Vec3
 from holonax.rotation.quaternion import quaternion_exp
-
-
-def _groups(block: Block) -> list[strips.Strips]:
-    """The groups of loops of a program."""
-    found = []
-    for node in block.code:
-        found += [node.data] if node.op == "strips" else []
-        for inner in blocks_in(node):
-            found += _groups(inner)
-    return found
 
 
 def _compiled(f: Any, *args: Any) -> tuple[list[np.ndarray], Lowered, Layout]:
@@ -94,7 +85,7 @@ def test_loops_in_strips_give_the_same_numbers(f: Any, n: int) -> None:
     random = np.random.default_rng(n)
     x, y = random.normal(size=(2, 3, n))
     found, made, _ = _compiled(f, x, y)
-    assert any(len(group.parts) > 2 and group.local for group in _groups(made.main))
+    assert any(len(group.parts) > 2 and group.local for group in groups_of(made.main))
     for one, other in zip(found, jax.jit(f)(x, y), strict=True):
         scale = np.max(np.abs(other)) * n  # of the terms of the sums
         np.testing.assert_allclose(one.reshape(other.shape), other, rtol=1e-13, atol=1e-16 * scale)
@@ -192,14 +183,14 @@ def test_what_loops_pass_on_needs_no_room_for_all_entries() -> None:
     n = 20_000
     x, y = np.random.default_rng(1).normal(size=(2, 3, n))
     _, made, layout = _compiled(lambda x, y: _neighbours(x, y)[1:3], x, y)
-    assert sum(len(group.local) for group in _groups(made.main)) > 2
+    assert sum(len(group.local) for group in groups_of(made.main)) > 2
     assert layout.room < 32 * n  # bytes: less than five numbers of the twenty for each body
 
 
 def test_the_ground_and_what_an_elimination_does_not_need_are_done_in_one_group() -> None:
     x = np.random.default_rng(1).normal(size=(3, 2000))
     _, made, _ = _compiled(_along_a_chain, x, np.cos(x))
-    first, *rest = _groups(made.main)
+    first, *rest = groups_of(made.main)
     assert sum(part.node.op == "store" for part in first.parts) == 6
     assert {part.node.op for group in rest for part in group.parts} <= {"for"}
     assert len(first.local) >= 2  # with the ground, these are passed on as well
@@ -290,7 +281,7 @@ def test_what_is_one_known_number_for_all_bodies_is_not_computed_with() -> None:
     np.testing.assert_allclose(found, jax.jit(_pulled)(x, force), rtol=1e-12, atol=1e-11)
     stored = [
         node
-        for strips_ in _groups(made.main)
+        for strips_ in groups_of(made.main)
         for loop in strips_.block.code
         for block in blocks_in(loop)
         for node in block.code

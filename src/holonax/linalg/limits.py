@@ -40,7 +40,7 @@ STAGES_APART = 100_000
 
 # -- Newton's method (`integrator/newton.py`): unknowns from which on the first iteration is written
 # before the loop, so that it can begin while the prediction is made. A chain of 100 000 bodies
-# takes 3 % less time so, and 0.8 s more to compile --
+# takes some 2 % less time so, and 0.3 to 0.8 s more to compile --
 FIRST_APART = 50_000
 
 # -- eliminations (`elimination.py`): blocks from which on they may be done part by part, while the
